@@ -1,0 +1,1 @@
+"""The page and the local API around the engine. Never imports torch."""

@@ -1,0 +1,1 @@
+"""Drafters: each proposes tokens and learns what became of them. One file each."""

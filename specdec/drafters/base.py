@@ -1,0 +1,53 @@
+"""The drafter protocol: propose, then learn the outcome. A drafter can be slow or wrong, never heard.
+
+Knows token ids and laws; nothing of text, of the target's logits, or of who verifies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from specdec.noise import Noise
+from specdec.request import Rule, Sampling
+from specdec.sampling import Law
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """k proposed tokens. laws[j] is the law token j was drawn from; None = not drawn at random."""
+
+    tokens: tuple[int, ...] = ()
+    laws: tuple[Law | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a drafter may look at: every token so far, where the reply begins, how tokens are drawn.
+
+    Under `match` the drafter draws with the target's own keyed noise (`noise`, stream "target") so
+    that good drafts agree; under `reject` it draws from the stream "draft" and reports its laws.
+    """
+
+    tokens: Sequence[int]  # prompt and reply; the last one is not scored yet
+    reply_start: int
+    sampling: Sampling
+    rule: Rule
+    noise: Noise
+
+
+class Drafter(Protocol):
+    """One conversation's drafter. `name` is what the page shows."""
+
+    name: str
+    wants_hidden: bool
+
+    def begin(self, tokens: Sequence[int]) -> None:
+        """A new reply starts after these tokens; keep whatever is a common prefix."""
+
+    def propose(self, context: Context, k: int) -> Draft:
+        """At most k tokens to follow `context.tokens`; fewer, or none, is fine."""
+
+    def settle(self, tokens: Sequence[int], accepted: int) -> None:
+        """`tokens` is now the whole sequence; the first `accepted` of the last draft were kept."""
