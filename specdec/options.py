@@ -1,0 +1,23 @@
+"""What an engine is started with: where files lie, which pair, which device. Standard library only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+DTYPES = ("float32", "bfloat16", "float16")
+DRAFT_DTYPES = ("int4", *DTYPES)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """None always means: choose, and say why. `target` and `draft` are what `load()` falls back to."""
+
+    data_dir: Path
+    target: str | None = None
+    draft: str | None = None  # a registry id, "ngram" or "none"
+    device: str | None = None  # "cuda", "cuda:1", "mps", "cpu"
+    dtype: str | None = None  # one of DTYPES
+    draft_dtype: str | None = None  # one of DRAFT_DTYPES
+    offline: bool = False
+    context: int | None = None  # most tokens of prompt + reply; None = what fits
