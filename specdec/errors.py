@@ -69,3 +69,9 @@ class BusyError(SpecdecError):
     """The queue is full."""
 
     exit_code = 1
+
+
+class HistoryError(SpecdecError):
+    """Stored conversations cannot be read or written, or the one asked for is gone."""
+
+    exit_code = 1

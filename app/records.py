@@ -1,0 +1,61 @@
+"""What the history stores, as data, and how a row becomes it. Knows no database connection."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+MessageRole = Literal["user", "assistant"]
+MessageState = Literal["complete", "partial", "interrupted", "failed"]
+TITLE_LENGTH = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """One row of the list. `created` and `updated` are Unix seconds."""
+
+    id: str
+    title: str
+    created: float
+    updated: float
+    system: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMessage:
+    """One turn as stored. `ids` are a reply's own token ids; `metrics` and `request` are JSON."""
+
+    id: int
+    conversation: str
+    role: MessageRole
+    content: str
+    ids: tuple[int, ...] = ()
+    state: MessageState = "complete"
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    request: Mapping[str, Any] = field(default_factory=dict)
+    created: float = 0.0
+
+
+def title_of(text: str) -> str:
+    """The first line that says something, cut at a word."""
+    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    if len(line) <= TITLE_LENGTH:
+        return line
+    head = line[: TITLE_LENGTH - 1]
+    return (head.rsplit(" ", 1)[0] if " " in head else head) + "…"
+
+
+def conversation_of(row: sqlite3.Row) -> Conversation:
+    return Conversation(**{**dict(row), "settings": json.loads(row["settings"])})
+
+
+def message_of(row: sqlite3.Row) -> StoredMessage:
+    values = dict(row)
+    values["ids"] = tuple(json.loads(row["ids"]))
+    values["metrics"] = json.loads(row["metrics"])
+    values["request"] = json.loads(row["request"])
+    return StoredMessage(**values)
