@@ -1,4 +1,4 @@
-"""What an engine is started with: where files lie, which pair, which device. Standard library only."""
+"""What an engine is started with: where files lie, which pair, which device. No torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DRAFT_DTYPES = ("int4", *DTYPES)
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """None always means: choose, and say why. `target` and `draft` are what `load()` falls back to."""
+    """None means: choose, and say why. `target` and `draft` are what `load()` falls back to."""
 
     data_dir: Path
     target: str | None = None

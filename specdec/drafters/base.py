@@ -46,6 +46,12 @@ class Drafter(Protocol):
     def begin(self, tokens: Sequence[int]) -> None:
         """A new reply starts after these tokens; keep whatever is a common prefix."""
 
+    def catch_up(self, tokens: Sequence[int]) -> bool:
+        """Read at most one chunk of what is not read yet; True when nothing is left to read.
+
+        The turn calls it until True before it proposes, and looks for a cancel in between.
+        """
+
     def propose(self, context: Context, k: int) -> Draft:
         """At most k tokens to follow `context.tokens`; fewer, or none, is fine."""
 

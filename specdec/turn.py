@@ -1,0 +1,243 @@
+"""One reply: prefill -> (propose, score, verify, rewind, emit)* -> finished. The only decode loop.
+
+Plain decoding is the drafter that proposes nothing. Knows token ids, laws and text pieces; nothing
+of conversations, queues or files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Protocol
+
+from specdec.contract import Cancel, Finished, FinishReason, Notice, Prefill, Round, SpanKind
+from specdec.detokenize import TextStream
+from specdec.drafters.base import Context, Draft, Drafter
+from specdec.metrics import Metrics
+from specdec.noise import Noise
+from specdec.request import Rule, Sampling
+from specdec.sampling import Law, law
+from specdec.scorer import Scorer
+from specdec.verify import Outcome, match, reject
+
+TurnEvent = Prefill | Round | Notice | Finished
+
+
+class Length(Protocol):
+    """How many tokens to draft; learns from outcomes only, so that `reject` stays exact."""
+
+    def choose(self) -> tuple[int, str]:
+        """k for the next round, and the reason when it is 0."""
+
+    def learn(self, drafted: int, accepted: int) -> None:
+        """What became of the last draft."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """All a reply depends on, beside the target. `context` bounds prompt + reply, in tokens."""
+
+    prompt: tuple[int, ...]
+    sampling: Sampling
+    rule: Rule
+    noise: Noise
+    end_ids: frozenset[int]
+    context: int
+
+
+class Turn:
+    """Makes one reply. After every round target.length == len(tokens) - 1 (DESIGN 7, 1)."""
+
+    def __init__(
+        self,
+        task: Task,
+        target: Scorer,
+        drafter: Drafter,
+        length: Length,
+        text: TextStream,
+        clock: Callable[[], float] = perf_counter,
+    ) -> None:
+        self.tokens = list(task.prompt)  # prompt and reply, end id left out
+        self._task = task
+        self._target = target
+        self._drafter = drafter
+        self._length = length
+        self._text = text
+        self._clock = clock
+        self._kinds: list[SpanKind] = []  # one a reply token
+        self._reason: FinishReason | None = None
+        self._rounds = self._drafted = self._first_tokens = 0
+        self._first_s = self._last_s = self._draft_s = 0.0
+
+    def run(self, cancel: Cancel) -> Iterator[TurnEvent]:
+        """Ends in exactly one `Finished`. A cancel is seen between prefill chunks and rounds."""
+        began = self._clock()
+        reused = self._target.length
+        try:
+            yield from self._prefill(cancel)
+            self._drafter.begin(self.tokens)
+            said = ""
+            while self._reason is None:
+                if self._rounds and not self._catch_up(cancel):
+                    break
+                k, why = self._k()
+                if why and why != said:
+                    yield Notice(why)
+                    said = why
+                if cancel.is_set():
+                    self._reason = "cancelled"
+                    break
+                yield self._round(k, began)
+        finally:
+            self._rewind()
+        self._reason = self._reason or "cancelled"
+        self._text.finish()
+        rest, spans = self._text.take(last=True)
+        if rest:
+            yield Round((), rest, spans, 0, 0, 0.0, len(self._kinds), self._last_s - self._first_s)
+        yield Finished(self._reason, self._metrics(reused, began), self.reply, self._text.text)
+
+    @property
+    def reply(self) -> tuple[int, ...]:
+        """Ids of the reply so far, the end id left out."""
+        return tuple(self.tokens[len(self._task.prompt) :])
+
+    def _prefill(self, cancel: Cancel) -> Iterator[Prefill]:
+        """Read all but the last prompt token; that one is scored with the first round."""
+        total = len(self.tokens) - 1
+        while (done := self._target.length) < total:
+            yield Prefill(done, total)
+            if cancel.is_set():
+                self._reason = "cancelled"
+                return
+            border = (done // self._target.chunk + 1) * self._target.chunk
+            self._target.prefill(self.tokens[done : min(border, total)])
+        yield Prefill(total, total)
+
+    def _catch_up(self, cancel: Cancel) -> bool:
+        """Let the drafter read what it has not read yet, in pieces. False when cancelled."""
+        started = self._clock()
+        try:
+            while not self._drafter.catch_up(self.tokens):
+                if cancel.is_set():
+                    self._reason = "cancelled"
+                    return False
+        finally:
+            self._draft_s += self._clock() - started
+        return True
+
+    def _k(self) -> tuple[int, str]:
+        """Draft length, decided from past outcomes and limits only, and why it is 0.
+
+        None in the first round: the first token is out before the draft reads the prompt.
+        """
+        if self._rounds == 0:
+            return 0, ""
+        wanted, why = self._length.choose()
+        left = min(
+            self._task.sampling.max_tokens - len(self._kinds),
+            self._task.context - len(self.tokens),
+        )
+        return max(0, min(wanted, left - 1, self._target.room() - 1)), why
+
+    def _round(self, k: int, began: float) -> Round:
+        started = self._clock()
+        index = len(self._kinds)
+        draft = self._propose(k)
+        logits = self._target.score([self.tokens[-1], *draft.tokens])
+
+        def laws(j: int) -> Law:
+            """p for draft position j: it sees the tokens before it, accepted or drafted (A08)."""
+            return law(
+                logits[j],
+                self._task.sampling,
+                [*self.tokens, *draft.tokens[:j]],
+                len(self._task.prompt),
+            )
+
+        rule = match if self._task.rule == "match" else reject
+        outcome = rule(draft, laws, self._task.noise, index)
+        kept = self._emit(outcome, len(draft.tokens))
+        self._rewind()
+        if draft.tokens:
+            self._length.learn(len(draft.tokens), outcome.accepted)
+        self._drafter.settle(self.tokens, outcome.accepted)
+        now = self._clock()
+        self._last_s = now - began
+        if self._rounds == 0:
+            self._first_s, self._first_tokens = self._last_s, len(self._kinds)
+        self._rounds += 1
+        self._drafted += len(draft.tokens)
+        if self._reason is not None:
+            self._text.finish()
+        text, spans = self._text.take(last=self._reason is not None)
+        ids = tuple(self.tokens[len(self._task.prompt) + index :])
+        return Round(
+            ids,
+            text,
+            spans,
+            len(draft.tokens),
+            kept,
+            now - started,
+            len(self._kinds),
+            self._last_s - self._first_s,
+        )
+
+    def _propose(self, k: int) -> Draft:
+        if k == 0:
+            return Draft()
+        started = self._clock()
+        task = self._task
+        context = Context(self.tokens, len(task.prompt), task.sampling, task.rule, task.noise)
+        draft = self._drafter.propose(context, k)
+        self._draft_s += self._clock() - started
+        return draft
+
+    def _emit(self, outcome: Outcome, drafted: int) -> int:
+        """Append the outcome's tokens up to the first that ends the reply; how many kept ones.
+
+        Nothing after an end id, a stop string or a limit is emitted, counted or cached (7, 3).
+        """
+        before = len(self._kinds)
+        last: SpanKind = "bonus" if outcome.accepted == drafted else "corrected"
+        for j, token in enumerate(outcome.tokens):
+            if token in self._task.end_ids:
+                self._reason = "end"
+                break
+            kind: SpanKind = "kept" if j < outcome.accepted else last
+            self.tokens.append(token)
+            self._kinds.append(kind)
+            if self._text.push(token, kind):
+                self._reason = "stop"
+                self._drop_after(self._text.kept)
+                break
+            if len(self._kinds) >= self._task.sampling.max_tokens:
+                self._reason = "length"
+                break
+            if len(self.tokens) >= self._task.context:
+                self._reason = "context"
+                break
+        return self._kinds[before:].count("kept")
+
+    def _drop_after(self, kept: int) -> None:
+        del self.tokens[len(self._task.prompt) + kept :]
+        del self._kinds[kept:]
+
+    def _rewind(self) -> None:
+        """Leave the cache valid on every exit, an error in the middle of a round included."""
+        self._target.rewind(min(self._target.length, len(self.tokens) - 1))
+
+    def _metrics(self, reused: int, began: float) -> Metrics:
+        return Metrics(
+            prompt_tokens=len(self._task.prompt),
+            reused_tokens=reused,
+            new_tokens=len(self._kinds),
+            rounds=self._rounds,
+            drafted=self._drafted,
+            accepted=self._kinds.count("kept"),
+            first_token_s=self._first_s,
+            decode_s=self._last_s - self._first_s,
+            draft_s=self._draft_s,
+            first_round_tokens=self._first_tokens,
+        )
