@@ -1,0 +1,124 @@
+"""The web server: gradio's page and /health behind the gate, on a socket that is already bound.
+
+Knows the page only as a `gr.Blocks`, and the engine only through `health`.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # gradio reads it while it is imported
+os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
+
+import gradio as gr
+import uvicorn
+from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.routing import Mount
+
+from app.access import Access
+from app.security import ROLE, Gate, username
+from specdec.errors import EngineError
+
+QUEUE_SIZE = 32
+"""Events that may wait, all visitors together; more are refused."""
+CONCURRENCY = 8
+MAX_FILE_SIZE = "1mb"
+
+Health = Callable[[], Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What is served: the gate before everything, the page, and gradio's own application."""
+
+    gate: Gate
+    page: gr.Blocks
+    mounted: Any
+
+
+def make_site(
+    page: gr.Blocks, access: Access, health: Health, look: Mapping[str, Any] | None = None
+) -> Site:
+    """The whole ASGI application. `look` is theme, css, head and the like for gradio's mount."""
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+
+    @app.get("/health")
+    def get_health(request: Request) -> Mapping[str, Any]:
+        found = health()
+        return found if request.scope[ROLE] == "owner" else {"state": found["state"]}
+
+    page.queue(max_size=QUEUE_SIZE, default_concurrency_limit=CONCURRENCY, api_open=False)
+    gr.mount_gradio_app(
+        app,
+        page,
+        path="/",
+        auth_dependency=username,
+        footer_links=[],
+        run_history=False,
+        enable_monitoring=False,
+        mcp_server=False,
+        ssr_mode=False,
+        pwa=False,
+        show_error=False,
+        max_file_size=MAX_FILE_SIZE,
+        allowed_paths=[],
+        **(look or {}),
+    )
+    (mounted,) = (route.app for route in app.routes if isinstance(route, Mount))
+    return Site(Gate(app, access), page, mounted)
+
+
+class _Uvicorn(uvicorn.Server):
+    """Open tabs hold streams that would outlast the server: they are told first."""
+
+    site: Site
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.site.page._queue.close()
+        self.site.page.is_running = False
+        self.site.mounted.stop_event.set()
+        await super().shutdown(sockets)
+
+
+class Server:
+    """Serves in a thread until stopped."""
+
+    def __init__(self, site: Site, listener: socket.socket) -> None:
+        self._listener = listener
+        config = uvicorn.Config(
+            site.gate,
+            log_level="warning",
+            lifespan="on",
+            proxy_headers=False,
+            server_header=False,
+            ws="none",
+            timeout_graceful_shutdown=1,
+        )
+        self._server = _Uvicorn(config)
+        self._server.site = site
+        self._thread = threading.Thread(
+            target=self._server.run, args=([listener],), name="server", daemon=True
+        )
+
+    def start(self, timeout: float = 30.0) -> None:
+        """Returns when requests are answered. Raises EngineError when that does not happen."""
+        self._thread.start()
+        end = time.monotonic() + timeout
+        while not self._server.started:
+            if not self._thread.is_alive() or time.monotonic() > end:
+                raise EngineError("The web server did not start.", "See the lines above.")
+            time.sleep(0.01)
+
+    def stop(self, timeout: float = 2.5) -> None:
+        """Ends open streams and answers too; safe to call twice."""
+        self._server.should_exit = True
+        self._thread.join(timeout)
+        self._server.force_exit = True
+        self._listener.close()

@@ -1,0 +1,129 @@
+"""The user's own settings, kept in one JSON file. Knows nothing of pages or engines.
+
+What the command line says comes first, then this file, then the defaults.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from pathlib import Path
+
+from platformdirs import user_data_dir
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from specdec.errors import SettingError
+from specdec.request import MAX_K, Mode, Rule, Sampling
+
+APP_NAME = "specdec-chat"
+_DEFAULT = Sampling()
+
+
+class SamplingSettings(BaseModel):
+    """`Sampling` as the page edits it; the ranges are checked by `Sampling` itself."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    temperature: float = _DEFAULT.temperature
+    top_k: int = _DEFAULT.top_k
+    top_p: float = _DEFAULT.top_p
+    min_p: float = _DEFAULT.min_p
+    repetition_penalty: float = _DEFAULT.repetition_penalty
+    frequency_penalty: float = _DEFAULT.frequency_penalty
+    presence_penalty: float = _DEFAULT.presence_penalty
+    seed: int | None = _DEFAULT.seed
+    max_tokens: int = _DEFAULT.max_tokens
+    stop: tuple[str, ...] = _DEFAULT.stop
+
+    def to_sampling(self) -> Sampling:
+        """Raises SettingError naming the field that is out of range."""
+        return Sampling(**dict(self))
+
+    @model_validator(mode="after")
+    def _in_range(self) -> SamplingSettings:
+        try:
+            self.to_sampling()
+        except SettingError as error:
+            raise ValueError(str(error)) from error
+        return self
+
+
+class Settings(BaseModel):
+    """Everything the user may keep. `target` and `draft` are the last pair that was loaded."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    sampling: SamplingSettings = Field(default_factory=SamplingSettings)
+    mode: Mode = "speculative"
+    rule: Rule = "match"
+    k: int | None = Field(default=None, ge=0, le=MAX_K)
+    system: str = ""
+    target: str | None = None
+    draft: str | None = None
+
+
+class SettingsFile:
+    """Reads once, writes whole and atomically. `notice` says what went wrong while reading."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.notice = ""
+        self.settings = self._read()
+
+    def save(self, settings: Settings) -> None:
+        """Raises SettingError when the file cannot be written; the old one then stays."""
+        text = settings.model_dump_json(indent=2) + "\n"
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=self.path.name)
+            try:
+                with os.fdopen(handle, "w", encoding="utf-8") as file:
+                    file.write(text)
+                Path(name).replace(self.path)
+            except BaseException:
+                Path(name).unlink(missing_ok=True)
+                raise
+        except OSError as error:
+            raise SettingError(
+                f"The settings file {self.path} cannot be written: {error}.",
+                "Check the folder's permissions and free space.",
+            ) from error
+        self.settings = settings
+
+    def _read(self) -> Settings:
+        try:
+            text = self.path.read_bytes()
+        except FileNotFoundError:
+            return Settings()
+        except OSError as error:
+            self.notice = f"The settings file {self.path} cannot be read ({error}); using defaults."
+            return Settings()
+        try:
+            return Settings.model_validate_json(text)
+        except ValidationError as error:
+            self.notice = self._set_aside(error)
+            return Settings()
+
+    def _set_aside(self, error: ValidationError) -> str:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "file"
+        aside = self.path.with_name(f"{self.path.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
+        self.path.replace(aside)
+        return f"The settings were not valid ({where}: {first['msg']}). Kept as {aside}."
+
+
+def data_dir(option: str | None) -> Path:
+    """Where chats, settings and models lie: `--data-dir`, or the user's data folder. Made private.
+
+    Raises SettingError when it cannot be made.
+    """
+    path = Path(option).expanduser() if option else Path(user_data_dir(APP_NAME, appauthor=False))
+    path = path.absolute()
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise SettingError(
+            f"The data folder {path} cannot be made: {error}.", "Choose another with --data-dir."
+        ) from error
+    return path
