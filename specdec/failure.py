@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from specdec import errors
 from specdec.errors import SpecdecError
 
 
@@ -25,6 +26,12 @@ class ErrorInfo:
             f"{type(error).__name__}: {error}",
             "See the log in the data folder.",
         )
+
+    def revive(self) -> SpecdecError:
+        """The error this was made of; a kind that is not ours comes back as an EngineError."""
+        kind = getattr(errors, self.kind, errors.EngineError)
+        made: SpecdecError = kind(self.message, self.hint)
+        return made
 
     def __str__(self) -> str:
         return f"{self.message} {self.hint}".strip()

@@ -1,0 +1,197 @@
+"""The engine in this process: one running turn, a queue, prefix reuse, cancel.
+
+Knows sessions and turns; nothing of pages, files on disk or other processes.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from specdec import assemble
+from specdec.compare import compare
+from specdec.contract import (
+    Cancel,
+    ChatRequest,
+    Comparison,
+    ErrorInfo,
+    Event,
+    Failed,
+    Finished,
+    Loaded,
+    LoadEvent,
+    Message,
+    ModelInfo,
+    Phase,
+    Queued,
+    Reply,
+    Started,
+    Status,
+)
+from specdec.detokenize import TextStream
+from specdec.drafters.none import NoDrafter
+from specdec.errors import EngineError
+from specdec.metrics import Metrics
+from specdec.noise import Noise
+from specdec.options import EngineOptions
+from specdec.session import Cached, Session
+from specdec.turn import Task, Turn
+from specdec.turnstile import Ticket, Turnstile
+
+_log = logging.getLogger(__name__)
+
+
+class LocalEngine:
+    """Implements `ChatEngine`. Generators do their work in the caller's thread."""
+
+    def __init__(self, options: EngineOptions) -> None:
+        self._options = options
+        self._line = Turnstile()
+        self._session: Session | None = None
+        self._closed = threading.Event()
+        self._status = Status("starting", versions=assemble.versions())
+
+    def models(self) -> Sequence[ModelInfo]:
+        """The registry, with what is on disk and what fits."""
+        return assemble.catalogue(self._options)
+
+    def load(self, target: str | None = None, draft: str | None = None) -> Iterator[LoadEvent]:
+        """Waits for the running reply; the old pair is let go before the new one is read."""
+        with self._line.join() as ticket:
+            while not ticket.wait(0.5):
+                if self._closed.is_set():
+                    yield Failed(ErrorInfo.of(EngineError("The engine was closed.")))
+                    return
+            self._session = None
+            try:
+                for step in assemble.assemble(self._options, target, draft, self._closed.is_set):
+                    if isinstance(step, Phase):
+                        self._status = Status("loading", phase=step, versions=self._status.versions)
+                        yield step
+                    else:
+                        self._session = step
+                        self._status = Status(
+                            "ready", pair=step.pair, versions=self._status.versions
+                        )
+                        yield Loaded(step.pair)
+            except Exception as error:  # reported as an event: the page outlives a failed load
+                _log.exception("load failed")
+                info = ErrorInfo.of(assemble.explain(error))
+                self._status = Status("failed", error=info, versions=self._status.versions)
+                yield Failed(info)
+
+    def stream(self, request: ChatRequest, cancel: Cancel) -> Iterator[Event]:
+        """Make one reply; closing the iterator cancels it. See `ChatEngine.stream`."""
+        try:
+            with self._line.join() as ticket:
+                yield from self._wait(ticket)
+                if cancel.is_set() or self._closed.is_set():
+                    yield Finished("cancelled", Metrics())
+                    return
+                yield from self._reply(self._need_session(), request, cancel)
+        except Exception as error:
+            _log.exception("reply failed")
+            yield Failed(ErrorInfo.of(assemble.explain(error)))
+
+    def count_tokens(self, messages: Sequence[Message]) -> int:
+        """Tokens of the prompt these messages make, template included."""
+        return self._need_session().prompts.count(messages)
+
+    def verify(self, reply: Reply, cancel: Cancel) -> Comparison:
+        """Decode plainly in the same runner from an empty cache; see `compare`."""
+        with self._line.join() as ticket:
+            while not ticket.wait(0.1):
+                if cancel.is_set():
+                    raise EngineError("Verify was cancelled while it waited.")
+            session = self._need_session()
+            return compare(session, reply, cancel)
+
+    def status(self) -> Status:
+        """Answers at once, also while loading or answering."""
+        return replace(self._status, queue=len(self._line))
+
+    def close(self) -> None:
+        """End the running reply at its next round and let the models go."""
+        self._closed.set()
+        self._session = None
+
+    def _need_session(self) -> Session:
+        if self._session is None:
+            raise EngineError("No model is loaded.", "Choose one under Settings.")
+        return self._session
+
+    def _wait(self, ticket: Ticket) -> Iterator[Event]:
+        said = 0
+        while not ticket.wait(0.1):
+            if (position := ticket.position) != said:
+                yield Queued(position)
+                said = position
+
+    def _reply(self, session: Session, request: ChatRequest, cancel: Cancel) -> Iterator[Event]:
+        sampling = request.sampling
+        if sampling.seed is None:
+            sampling = replace(sampling, seed=secrets.randbits(53))  # 53: exact in JSON numbers
+        room = max(1, min(sampling.max_tokens, session.pair.context // 4))
+        prompt = session.prompts.build(request.messages, session.pair.context - room)
+        runner, cached = session.scorer(request.runner)
+        reused = cached.keep_prefix(prompt.ids, request.fresh)
+        speculates = session.speculates(request)
+        drafter = session.drafter if speculates else NoDrafter()
+        if request.fresh:
+            drafter.begin(())
+        yield Started(
+            prompt_tokens=len(prompt.ids),
+            reused_tokens=reused,
+            dropped_turns=prompt.dropped_turns,
+            seed=sampling.seed or 0,
+            mode="speculative" if speculates else "standard",
+            runner=runner,
+            exact=cached.scorer.exact and request.rule == "match",
+            notice=_notice(session, request, prompt.notice, prompt.dropped_turns),
+        )
+        task = Task(
+            prompt.ids,
+            sampling,
+            request.rule,
+            Noise.of(sampling.seed or 0, prompt.ids),
+            session.end_ids,
+            session.pair.context,
+        )
+        text = TextStream(session.decode, sampling.stop)
+        turn = Turn(task, cached.scorer, drafter, session.make_length(request.k), text)
+        yield from _guarded(turn, cached, _Either(cancel, self._closed))
+
+
+class _Either:
+    """Cancelled when either of two flags is set."""
+
+    def __init__(self, one: Cancel, other: Cancel) -> None:
+        self._flags = (one, other)
+
+    def is_set(self) -> bool:
+        return any(flag.is_set() for flag in self._flags)
+
+
+def _guarded(turn: Turn, cached: Cached, cancel: Cancel) -> Iterator[Event]:
+    """Run the turn and keep the note of what is cached true on every exit."""
+    try:
+        yield from turn.run(cancel)
+    except Exception:
+        cached.forget()  # the failure may have left half-written rows
+        raise
+    finally:
+        cached.ids = tuple(turn.tokens[: cached.scorer.length])
+
+
+def _notice(session: Session, request: ChatRequest, prompt: str, dropped: int) -> str:
+    """What the user must be told about this reply, in one line."""
+    said = [prompt] if prompt else []
+    if dropped:
+        turns = "turn was" if dropped == 1 else "turns were"
+        said.append(f"{dropped} older {turns} left out: the context of this model is full.")
+    if request.mode == "speculative" and session.drafter.name == "none":
+        said.append(f"Speculation is off: {session.pair.draft.reason}")
+    return " ".join(said)

@@ -1,0 +1,71 @@
+"""A loaded pair, ready to make replies. Knows models, drafters and prompts; nothing of queues."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from specdec.detokenize import Decode
+from specdec.drafters.base import Drafter
+from specdec.pair import Pair
+from specdec.prompt import PromptBuilder
+from specdec.request import ChatRequest, Runner
+from specdec.scorer import Scorer
+from specdec.turn import Length
+
+
+@dataclass(slots=True)
+class Cached:
+    """A scorer and the ids whose keys and values it holds."""
+
+    scorer: Scorer
+    ids: tuple[int, ...] = ()
+
+    def keep_prefix(self, prompt: Sequence[int], fresh: bool) -> int:
+        """Rewind to what `prompt` shares with the cache, by ids (DESIGN 7, 7); how many tokens.
+
+        The last prompt token is always scored again, since its logits begin the reply (C13). An
+        exact runner keeps whole prefill chunks only, so that a reply never depends on history.
+        """
+        same = 0
+        for mine, theirs in zip(self.ids, prompt, strict=False):
+            if mine != theirs:
+                break
+            same += 1
+        keep = 0 if fresh else min(same, len(prompt) - 1, self.scorer.reusable, self.scorer.length)
+        if self.scorer.exact:
+            keep -= keep % self.scorer.chunk
+        self.scorer.rewind(keep)
+        self.ids = tuple(prompt[:keep])
+        return keep
+
+    def forget(self) -> None:
+        """Nothing is known to be valid any more."""
+        self.ids = ()
+        self.scorer.rewind(0)
+
+
+@dataclass(slots=True)
+class Session:
+    """`open_scorer` makes the runner that was not chosen, when a race or a check asks for it."""
+
+    pair: Pair
+    prompts: PromptBuilder
+    decode: Decode
+    end_ids: frozenset[int]
+    drafter: Drafter
+    runner: Runner  # what "auto" means: static or fast
+    open_scorer: Callable[[Runner], Scorer]
+    make_length: Callable[[int | None], Length]  # k limit -> policy
+    _scorers: dict[Runner, Cached] = field(default_factory=dict)
+
+    def scorer(self, runner: Runner) -> tuple[Runner, Cached]:
+        """The runner asked for, opened on first use, with what its cache holds."""
+        name = self.runner if runner == "auto" else runner
+        if name not in self._scorers:
+            self._scorers[name] = Cached(self.open_scorer(name))
+        return name, self._scorers[name]
+
+    def speculates(self, request: ChatRequest) -> bool:
+        """Whether this request drafts at all."""
+        return request.mode == "speculative" and request.k != 0 and self.drafter.name != "none"
