@@ -1,0 +1,97 @@
+"""Conversations as a tab sees them: the list, the one it shows, and where its turns lie.
+
+Knows nothing of engines or replies being made. A guest has one conversation, in memory only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.history import History
+from app.records import Conversation, StoredMessage
+from app.session import Session
+from app.transcript import Stored, Transcript
+from specdec.errors import HistoryError, SettingError
+
+MAX_TITLE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """The conversation a tab shows. `writing` is the id of the reply being made, if any."""
+
+    conversation: str = ""
+    title: str = ""
+    system: str = ""
+    rows: tuple[StoredMessage, ...] = ()
+    writing: int | None = None
+
+
+class Chats:
+    """Every method may be called from any thread."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+
+    def thread(self, session: Session, writing: int | None) -> Thread:
+        """What this tab shows. A conversation that was deleted elsewhere becomes a new one."""
+        if session.role == "guest":
+            return Thread(rows=tuple(session.passing.messages()), writing=writing)
+        found = self._history.conversation(session.conversation) if session.conversation else None
+        if found is None:
+            session.conversation = ""
+            return Thread()
+        rows = tuple(self._history.messages(found.id))
+        return Thread(found.id, found.title, found.system, rows, writing)
+
+    def list(self, session: Session) -> list[Conversation]:
+        """Earlier ones, the latest first. Raises SettingError for a guest."""
+        owner_only(session)
+        return self._history.conversations()
+
+    def open(self, session: Session, conversation: str) -> None:
+        """Show an earlier one. Raises SettingError for a guest, HistoryError when it is gone."""
+        owner_only(session)
+        if self._history.conversation(conversation) is None:
+            raise HistoryError("This conversation is gone.", "Choose another from the list.")
+        session.conversation = conversation
+
+    def rename(self, session: Session, conversation: str, title: str) -> None:
+        """Raises SettingError for a guest or an empty title, HistoryError when it is gone."""
+        owner_only(session)
+        if not title.strip():
+            raise SettingError("The title is empty.", "Write one.")
+        if not self._history.rename(conversation, title.strip()[:MAX_TITLE]):
+            raise HistoryError("This conversation is gone.", "Choose another from the list.")
+
+    def delete(self, session: Session, conversation: str) -> None:
+        """Delete it for good. Raises SettingError for a guest."""
+        owner_only(session)
+        self._history.delete(conversation)
+        if session.conversation == conversation:
+            session.conversation = ""
+
+    def place(self, session: Session) -> str:
+        """The transcript id of what this tab shows; "" before the first message."""
+        return session.conversation if session.role == "owner" else session.passing.id
+
+    def existing(self, session: Session) -> Transcript | None:
+        """The transcript, None where nothing was said yet."""
+        if session.role == "guest":
+            return session.passing
+        return Stored(self._history, session.conversation) if session.conversation else None
+
+    def transcript(self, session: Session, system: str) -> Transcript:
+        """The transcript with this system prompt, made when there is none."""
+        existing = self.existing(session)
+        if session.role == "guest" and existing is not None:
+            return existing
+        if existing is None or not self._history.set_system(existing.id, system):
+            session.conversation = self._history.create(system=system).id
+        return Stored(self._history, session.conversation)
+
+
+def owner_only(session: Session) -> None:
+    """Raises SettingError for a guest; every handler asks, for hidden controls can be called."""
+    if session.role != "owner":
+        raise SettingError("A guest cannot do that.", "Ask the owner of this computer.")

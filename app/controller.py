@@ -1,0 +1,217 @@
+"""What a page can do, in one place: tabs, models, replies, conversations, races.
+
+Knows nothing of gradio. Work is done by one worker and stored by it; a page only watches
+(`line.watch`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import asdict, replace
+
+from app.chats import Chats, Thread, owner_only
+from app.desk import Desk, Options
+from app.history import History
+from app.line import Job, Line, watch
+from app.live import Live
+from app.loader import Loader, LoadView
+from app.race import RaceView, race
+from app.session import LINGER_S, Access, Session, Sessions
+from app.settings import SamplingSettings, SettingsFile
+from specdec.contract import ChatEngine, ErrorInfo, Mode, ModelInfo, Phase, Status
+from specdec.errors import SettingError
+
+
+class Controller:
+    """One engine, one history, any number of tabs. Every method may be called from any thread."""
+
+    def __init__(
+        self,
+        engine: ChatEngine,
+        history: History,
+        settings: SettingsFile,
+        linger: float = LINGER_S,
+    ) -> None:
+        self._engine = engine
+        self._history = history
+        self._settings = settings
+        self._sessions = Sessions(linger)
+        self._line = Line()
+        self._loader = Loader(engine, settings)
+        self.chats = Chats(history)
+        self.desk = Desk(engine, self._loader, self._line, self.chats, self._sessions.gone)
+        self._races: dict[str, Job[RaceView]] = {}  # by session key
+        self._load: Job[LoadView] | None = None
+
+    # --- tabs -----------------------------------------------------------------------------------
+
+    def session(self, key: str, role: Access) -> Session:
+        """The tab's session. Raises SettingError when the key belongs to another role."""
+        return self._sessions.get(key, role)
+
+    def leave(self, key: str) -> None:
+        """The tab was closed; the replies it was shown go on for a while, then stop."""
+        self._sessions.leave(key)
+        job = self._races.pop(key, None)
+        if job is not None:
+            job.stop()
+
+    def options(self, session: Session) -> Options:
+        """What the controls start with: the owner's saved settings, the defaults for a guest."""
+        if session.role == "guest":
+            return Options()
+        saved = self._settings.settings
+        return Options(saved.sampling.to_sampling(), saved.mode, saved.rule, saved.k, saved.system)
+
+    def keep(self, session: Session, options: Options) -> None:
+        """Remember the owner's controls. Raises SettingError when the file cannot be written."""
+        if session.role == "guest":
+            return
+        saved = self._settings.settings
+        values = {
+            "sampling": SamplingSettings(**asdict(options.sampling)),
+            "mode": options.mode,
+            "rule": options.rule,
+            "k": options.k,
+            "system": options.system,
+        }
+        wanted = saved.model_copy(update=values)
+        if wanted != saved:
+            self._settings.save(wanted)
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What went wrong with files at start-up; not for guests."""
+        return tuple(n for n in (self._settings.notice, self._history.notice) if n)
+
+    # --- models ---------------------------------------------------------------------------------
+
+    def start(self, target: str | None = None, draft: str | None = None) -> Job[LoadView]:
+        """The first load: what the command line says, else the last pair, else chosen."""
+        if target is not None or draft is not None:
+            self._loader.wanted = (target, draft)
+        return self._put_load(*self._loader.wanted)
+
+    def load(self, session: Session, target: str | None, draft: str | None) -> Job[LoadView]:
+        """Load a pair after the reply that is being made. Raises SettingError for a guest."""
+        owner_only(session)
+        return self._put_load(target, draft)
+
+    def loading(self) -> Job[LoadView] | None:
+        """The load that runs or waits, or was the last."""
+        return self._load
+
+    def load_error(self) -> ErrorInfo | None:
+        """Why the last load failed, until one succeeds."""
+        return self._loader.error
+
+    def status(self) -> Status:
+        return self._engine.status()
+
+    def models(self, session: Session) -> Sequence[ModelInfo]:
+        """The registry. Raises SettingError for a guest."""
+        owner_only(session)
+        return self._engine.models()
+
+    def phase(self) -> Phase | None:
+        """Where a load stands, whoever asked for it; None when none runs."""
+        status = self._engine.status()
+        if status.state == "loading":
+            return status.phase or Phase("starting")
+        current = self._line.current
+        return Phase("starting") if current is not None and current.kind == "load" else None
+
+    def _put_load(self, target: str | None, draft: str | None) -> Job[LoadView]:
+        job: Job[LoadView] = Job(
+            "load", LoadView(target, draft), lambda job: self._loader.switch(target, draft, job)
+        )
+        self._line.put(job, first=True)
+        self._load = job
+        return job
+
+    # --- replies --------------------------------------------------------------------------------
+
+    def thread(self, session: Session) -> Thread:
+        """What this tab shows."""
+        return self.chats.thread(session, self.desk.writing(session))
+
+    def live(self, job: Job[Live]) -> Live:
+        """A reply now, with what it waits for."""
+        return self.desk.live(job, self.phase())
+
+    def watch(self, job: Job[Live]) -> AsyncIterator[Live]:
+        """A reply as it grows, at most 12.5 times a second."""
+        return watch(job, lambda: self.live(job))
+
+    def new(self, session: Session) -> None:
+        """An empty conversation; it is stored with its first message."""
+        if session.role == "guest":
+            self.clear(session)
+        session.conversation = ""
+
+    def clear(self, session: Session) -> None:
+        """Stop, then delete every message of the conversation this tab shows."""
+        self.desk.stop(session)
+        transcript = self.chats.existing(session)
+        rows = transcript.messages() if transcript else []
+        if transcript and rows:
+            transcript.truncate_from(rows[0].id)
+
+    def delete(self, session: Session, conversation: str) -> None:
+        """Stop its reply and delete it for good. Raises SettingError for a guest."""
+        owner_only(session)
+        self.desk.stop_in(conversation)
+        self.chats.delete(session, conversation)
+
+    # --- race -----------------------------------------------------------------------------------
+
+    def race(
+        self, session: Session, prompt: str, options: Options, order: tuple[Mode, Mode]
+    ) -> Job[RaceView]:
+        """Both modes on one prompt; never stored. Raises SettingError, BusyError."""
+        if not prompt.strip():
+            raise SettingError("There is no prompt.", "Write one, or pick one of the examples.")
+        before = self._races.get(session.key)
+        if before is not None:
+            self.stop_race(session)
+
+        def run(job: Job[RaceView]) -> None:
+            try:
+                for view in race(
+                    self._engine, self._loader, prompt, options.system, options.sampling, order, job
+                ):
+                    job.snapshot = view
+            except Exception as error:
+                job.snapshot = replace(job.snapshot, step="done", error=ErrorInfo.of(error))
+                raise
+
+        gone = self._sessions.gone
+        job = Job("race", RaceView(prompt, order), run, gone=lambda: gone(session))
+        self._line.put(job)
+        self._races[session.key] = job
+        return job
+
+    def watch_race(self, job: Job[RaceView]) -> AsyncIterator[RaceView]:
+        """The race as it goes, with what it waits for."""
+
+        def look() -> RaceView:
+            view = job.snapshot
+            if view.step != "waiting" or job.done.is_set():
+                return view
+            return replace(view, position=self._line.position(job), phase=self.phase())
+
+        return watch(job, look)
+
+    def stop_race(self, session: Session) -> None:
+        """End it within one round."""
+        job = self._races.get(session.key)
+        if job is None:
+            return
+        job.stop()
+        if self._line.withdraw(job):
+            job.snapshot = replace(job.snapshot, step="done", stopped=True)
+            job.done.set()
+
+    def close(self) -> None:
+        """Stop what runs; the engine and the history are closed by whoever made them."""
+        self._line.close()

@@ -1,0 +1,181 @@
+"""Takes messages in and hands replies out: send, regenerate, edit, stop. Knows nothing of pages.
+
+A message and its empty reply are stored before the engine hears of them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+
+from app.chats import Chats
+from app.line import Job, Line
+from app.live import Live
+from app.loader import Loader
+from app.replies import Place, make_reply, withdrawn
+from app.session import Session
+from app.transcript import Transcript, prompt_of
+from specdec.contract import ChatEngine, ChatRequest, Mode, Phase, Rule, Sampling
+from specdec.errors import BusyError, HistoryError, SettingError
+
+MAX_MESSAGE = 400_000
+"""Characters of one message; far above any context here, far below what hurts the server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How the next reply is to be made."""
+
+    sampling: Sampling = field(default_factory=Sampling)
+    mode: Mode = "speculative"
+    rule: Rule = "match"
+    k: int | None = None
+    system: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A reply that was asked for."""
+
+    job: Job[Live]
+    place: Place
+    request: ChatRequest
+
+
+class Desk:
+    """One reply at a time in each conversation. Every method may be called from any thread."""
+
+    def __init__(
+        self,
+        engine: ChatEngine,
+        loader: Loader,
+        line: Line,
+        chats: Chats,
+        gone: Callable[[Session], bool],
+    ) -> None:
+        self._engine = engine
+        self._loader = loader
+        self._line = line
+        self._chats = chats
+        self._gone = gone
+        self._orders: dict[str, Order] = {}  # by transcript id, the latest
+        self._lock = threading.RLock()
+
+    def send(self, session: Session, text: str, options: Options) -> Job[Live]:
+        """Store the message and an empty reply, then make it.
+
+        Raises SettingError for an empty or giant message, BusyError while this conversation is
+        being answered or too many wait, HistoryError when it cannot be stored.
+        """
+        _check(text)
+        with self._lock:
+            transcript = self._free(session, options)
+            self._line.check_room()
+            _, reply = transcript.add_turn(text, _asked(options))
+            return self._order(session, transcript, reply.id, options)
+
+    def regenerate(
+        self, session: Session, options: Options, message: int | None = None
+    ) -> Job[Live]:
+        """Make a reply (None: the last) anew; it and what follows go. Raises as `send`."""
+        with self._lock:
+            transcript = self._free(session, options)
+            self._line.check_room()
+            rows = transcript.messages()
+            if message is None and rows and rows[-1].role == "user":
+                message = rows[-1].id + 1  # no reply was ever stored
+            else:
+                replies = [row.id for row in rows if row.role == "assistant"]
+                message = message if message is not None else max(replies, default=None)
+                if message is None or message not in replies:
+                    raise HistoryError("There is no such reply.", "Send a message first.")
+                transcript.truncate_from(message)
+            reply = transcript.add_reply(_asked(options))
+            return self._order(session, transcript, reply.id, options)
+
+    def edit(self, session: Session, message: int, text: str, options: Options) -> Job[Live]:
+        """Replace one of the user's messages; it and what follows go. Raises as `send`."""
+        _check(text)
+        with self._lock:
+            transcript = self._free(session, options)
+            self._line.check_room()
+            rows = transcript.messages()
+            if not any(row.id == message and row.role == "user" for row in rows):
+                raise HistoryError("That message is gone.", "Reload the page.")
+            transcript.truncate_from(message)
+            return self.send(session, text, options)
+
+    def stop(self, session: Session) -> None:
+        """End the reply of what this tab shows within one round; what was written stays."""
+        self.stop_in(self._chats.place(session))
+
+    def stop_in(self, transcript: str) -> None:
+        """The same by transcript id."""
+        order = self._orders.get(transcript)
+        if order is None:
+            return
+        order.job.stop()
+        if self._line.withdraw(order.job):
+            withdrawn(self._engine, order.request, order.place, order.job)
+
+    def active(self, session: Session) -> Job[Live] | None:
+        """The reply of the conversation this tab shows, while it is being made."""
+        order = self._orders.get(self._chats.place(session))
+        return order.job if order and not order.job.done.is_set() else None
+
+    def writing(self, session: Session) -> int | None:
+        """The message id of `active`."""
+        order = self._orders.get(self._chats.place(session))
+        return order.place.message if order and not order.job.done.is_set() else None
+
+    def live(self, job: Job[Live], phase: Phase | None) -> Live:
+        """The snapshot, with what it waits for: its place in the queue, or a load's `phase`."""
+        live = job.snapshot
+        if live.started is not None or live.stage == "done":
+            return live
+        if phase is None:
+            return replace(live, position=self._line.position(job))
+        return replace(live, stage="loading", phase=phase)
+
+    def _order(
+        self, session: Session, transcript: Transcript, message: int, options: Options
+    ) -> Job[Live]:
+        rows = [row for row in transcript.messages() if row.id < message]
+        request = ChatRequest(
+            prompt_of(rows, options.system),
+            options.sampling,
+            options.mode,
+            options.rule,
+            options.k,
+            conversation=transcript.id,
+        )
+        place = Place(transcript, message)
+        job: Job[Live] = Job(
+            "reply",
+            Live(),
+            lambda job: make_reply(self._engine, self._loader, request, place, job),
+            gone=lambda: self._gone(session),
+        )
+        running = {k: o for k, o in self._orders.items() if not o.job.done.is_set()}
+        self._orders = {**running, transcript.id: Order(job, place, request)}
+        self._line.put(job)
+        return job
+
+    def _free(self, session: Session, options: Options) -> Transcript:
+        if self.active(session) is not None:
+            raise BusyError("A reply is still being written here.", "Stop it first.")
+        return self._chats.transcript(session, options.system)
+
+
+def _check(text: str) -> None:
+    if not text.strip():
+        raise SettingError("The message is empty.", "Write something first.")
+    if len(text) > MAX_MESSAGE:
+        raise SettingError(
+            f"The message has {len(text):,} characters.", f"At most {MAX_MESSAGE:,} are taken."
+        )
+
+
+def _asked(options: Options) -> dict[str, object]:
+    return {"mode": options.mode, "rule": options.rule, "sampling": asdict(options.sampling)}

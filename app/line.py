@@ -1,0 +1,142 @@
+"""One worker, one job at a time, the rest in a visible queue. Knows nothing of what a job does."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Generic, Literal, TypeVar
+
+from specdec.errors import BusyError
+
+S = TypeVar("S")
+Kind = Literal["load", "reply", "race"]
+
+log = logging.getLogger(__name__)
+
+
+class Job(Generic[S]):
+    """Work for the engine: the worker runs it, any number of pages watch `snapshot`.
+
+    `is_set` makes it a `Cancel`: stopped by a user, or by `gone` (nobody is there any more).
+    """
+
+    def __init__(
+        self,
+        kind: Kind,
+        snapshot: S,
+        run: Callable[[Job[S]], None],
+        gone: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.kind = kind
+        self.snapshot = snapshot
+        self.run = run
+        self.done = threading.Event()
+        self._gone = gone
+        self._stopped = threading.Event()
+
+    def stop(self) -> None:
+        """Ask it to end within one round."""
+        self._stopped.set()
+
+    def is_set(self) -> bool:
+        return self._stopped.is_set() or self._gone()
+
+
+class Line:
+    """First come, first served; loads go before replies that wait."""
+
+    def __init__(self, limit: int = 8) -> None:
+        self._limit = limit  # jobs that may wait
+        self._waiting: list[Job[Any]] = []
+        self._current: Job[Any] | None = None
+        self._change = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    @property
+    def current(self) -> Job[Any] | None:
+        return self._current
+
+    def put(self, job: Job[Any], first: bool = False) -> None:
+        """Raises BusyError when too many wait."""
+        with self._change:
+            if not first:  # a load is never refused
+                self.check_room()
+            self._waiting.insert(0 if first else len(self._waiting), job)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="line", daemon=True)
+                self._thread.start()
+            self._change.notify_all()
+
+    def check_room(self) -> None:
+        """Raises BusyError when as many wait as may."""
+        with self._change:
+            if len(self._waiting) >= self._limit:
+                raise BusyError(
+                    f"{len(self._waiting)} messages already wait for an answer.",
+                    "Send this one again in a moment.",
+                )
+
+    def position(self, job: Job[Any]) -> int:
+        """Replies and races that are made before this one; 0 when it runs or is done."""
+        with self._change:
+            if job not in self._waiting:
+                return 0
+            ahead = [*self._waiting[: self._waiting.index(job)]]
+            if self._current is not None:
+                ahead.append(self._current)
+            return sum(other.kind != "load" for other in ahead)
+
+    def withdraw(self, job: Job[Any]) -> bool:
+        """Take a waiting job out; False when it already runs or is done."""
+        with self._change:
+            if job not in self._waiting:
+                return False
+            self._waiting.remove(job)
+            return True
+
+    def close(self) -> None:
+        """Stop the job that runs and start no other."""
+        with self._change:
+            self._closed = True
+            self._waiting.clear()
+            if self._current is not None:
+                self._current.stop()
+            self._change.notify_all()
+
+    def _work(self) -> None:
+        while True:
+            with self._change:
+                self._current = None
+                self._change.wait_for(lambda: self._waiting or self._closed)
+                if self._closed:
+                    return
+                job = self._current = self._waiting.pop(0)
+            try:
+                job.run(job)
+            except Exception:
+                log.exception("a %s job failed", job.kind)  # jobs report their own errors
+            finally:
+                job.done.set()
+
+
+async def watch(
+    job: Job[S], look: Callable[[], S] | None = None, every: float = 0.08
+) -> AsyncIterator[S]:
+    """Snapshots as they change, at most one in `every` seconds; the last one always comes.
+
+    Tokens that arrive in between are in the next snapshot. Leaving does not stop the job.
+    """
+    look = look or (lambda: job.snapshot)
+    last: S | None = None
+    while True:
+        done = job.done.is_set()  # read before looking, so that nothing is missed
+        now = look()
+        if now is not last and now != last:
+            yield now
+            last = now
+        if done:
+            return
+        await asyncio.sleep(every)

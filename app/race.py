@@ -1,0 +1,178 @@
+"""One prompt, both modes, one after the other: same pair, same seed, each from an empty cache.
+
+Knows nothing of pages. Nothing is cached and nothing is called the same unless it was compared.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from app.live import Live
+from app.loader import Loader
+from app.replies import run
+from specdec.contract import (
+    Cancel,
+    ChatEngine,
+    ChatRequest,
+    Comparison,
+    ErrorInfo,
+    Message,
+    Mode,
+    Phase,
+    Reply,
+    Runner,
+    Sampling,
+)
+from specdec.errors import SpecdecError
+
+PROBE_TOKENS = 48
+"""Enough to time the other plain runner; its text is not shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """First place where the two replies part: a token index, and the text each goes on with."""
+
+    index: int
+    before: str
+    speculative: str
+    standard: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`ratio` is speculative tok/s over the faster plain runner's. `compared` tokens were."""
+
+    ratio: float
+    baseline: float
+    baseline_runner: Runner
+    identical: bool
+    compared: int
+    difference: Difference | None = None
+    gap: Comparison | None = None  # engine's own look at the place, when they differ
+    gap_note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RaceView:
+    """Both lanes and what came of them. A lane that has not begun is None."""
+
+    prompt: str = ""
+    order: tuple[Mode, Mode] = ("standard", "speculative")
+    speculative: Live | None = None
+    standard: Live | None = None
+    probe: Live | None = None
+    step: Literal["waiting", "speculative", "standard", "probe", "checking", "done"] = "waiting"
+    phase: Phase | None = None
+    position: int = 0
+    seed: int = 0
+    outcome: Outcome | None = None
+    stopped: bool = False
+    error: ErrorInfo | None = None
+
+
+def race(
+    engine: ChatEngine,
+    loader: Loader,
+    prompt: str,
+    system: str,
+    sampling: Sampling,
+    order: tuple[Mode, Mode],
+    cancel: Cancel,
+) -> Iterator[RaceView]:
+    """Snapshots to the end. A seed left empty is drawn once and used by both lanes."""
+    seed = sampling.seed if sampling.seed is not None else secrets.randbelow(2**31)
+    view = RaceView(prompt, order, seed=seed)
+    error = loader.ensure(lambda _: None)  # the page reads the phase from the engine's status
+    if error is not None:
+        yield replace(view, step="done", error=error)
+        return
+    turns = (Message("system", system),) if system.strip() else ()
+    ask = ChatRequest(
+        messages=(*turns, Message("user", prompt)),
+        sampling=replace(sampling, seed=seed),
+        fresh=True,
+    )
+    for mode in order:
+        for live in run(engine, replace(ask, mode=mode), cancel):
+            view = replace(
+                view,
+                step=mode,
+                speculative=live if mode == "speculative" else view.speculative,
+                standard=live if mode == "standard" else view.standard,
+            )
+            yield view
+        if live.error or live.reason == "cancelled":
+            yield replace(view, step="done", error=live.error, stopped=live.error is None)
+            return
+    for probed in _probe(engine, ask, view, cancel):
+        view = probed
+        yield view
+    yield replace(view, step="checking")
+    if cancel.is_set():
+        yield replace(view, step="done", stopped=True)
+        return
+    yield replace(view, step="done", outcome=judge(engine, ask, view, cancel))
+
+
+def _probe(
+    engine: ChatEngine, ask: ChatRequest, view: RaceView, cancel: Cancel
+) -> Iterator[RaceView]:
+    """When the plain lane ran in the static runner, time the fast one too (DESIGN 5)."""
+    standard = view.standard
+    if standard is None or standard.started is None or standard.started.runner != "static":
+        return
+    short = replace(ask.sampling, max_tokens=min(PROBE_TOKENS, ask.sampling.max_tokens))
+    request = replace(ask, mode="standard", runner="fast", sampling=short)
+    for live in run(engine, request, cancel):
+        view = replace(view, step="probe", probe=live)
+        yield view
+
+
+def judge(engine: ChatEngine, ask: ChatRequest, view: RaceView, cancel: Cancel) -> Outcome:
+    """Ratio against the faster plain runner, and the comparison of ids."""
+    spec, plain = view.speculative, view.standard
+    if spec is None or plain is None or plain.started is None:
+        raise ValueError("a race is judged when both lanes are done")
+    baseline, runner = plain.metrics.tok_s, plain.started.runner
+    if view.probe is not None and view.probe.metrics.tok_s > baseline:
+        baseline, runner = view.probe.metrics.tok_s, "fast"
+    at = first_difference(spec.ids, plain.ids)
+    outcome = Outcome(
+        ratio=spec.metrics.tok_s / baseline if baseline > 0 else 0.0,
+        baseline=baseline,
+        baseline_runner=runner,
+        identical=at is None,
+        compared=min(len(spec.ids), len(plain.ids)) if at is None else at + 1,
+        difference=None if at is None else _difference(at, spec.text, plain.text),
+    )
+    if at is None:
+        return outcome
+    try:
+        return replace(outcome, gap=engine.verify(Reply(ask, spec.ids), cancel))
+    except SpecdecError as error:
+        return replace(outcome, gap_note=f"How close the two tokens were is not known. {error}")
+
+
+def first_difference(one: Sequence[int], other: Sequence[int]) -> int | None:
+    """Index of the first id that differs or is missing on one side; None when all are equal."""
+    for i, (a, b) in enumerate(zip(one, other, strict=False)):
+        if a != b:
+            return i
+    return None if len(one) == len(other) else min(len(one), len(other))
+
+
+def _difference(index: int, one: str, other: str, around: int = 28) -> Difference:
+    same = next(
+        (i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
+        min(len(one), len(other)),
+    )
+    return Difference(
+        index,
+        one[max(0, same - around) : same],
+        one[same : same + around],
+        other[same : same + around],
+    )

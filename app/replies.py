@@ -1,0 +1,108 @@
+"""Makes one reply: runs the engine's stream, folds events, keeps the transcript up to date.
+
+Knows nothing of pages: it runs in the worker, whether or not anybody watches.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from app.line import Job
+from app.live import Live, facts_of, fold
+from app.loader import Loader
+from app.transcript import Transcript
+from specdec.contract import Cancel, ChatEngine, ChatRequest, ErrorInfo, Failed, Notice, Pair, Phase
+from specdec.errors import SpecdecError
+
+SAVE_EVERY_S = 1.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a reply is stored."""
+
+    transcript: Transcript
+    message: int
+
+
+def make_reply(
+    engine: ChatEngine, loader: Loader, request: ChatRequest, place: Place, job: Job[Live]
+) -> None:
+    """Runs to the end or the cancel; the last snapshot has a reason or an error."""
+    saved = time.monotonic()
+    try:
+        error = loader.ensure(lambda phase: _show(job, phase))
+        if error is not None:
+            job.snapshot = fold(job.snapshot, Failed(error))
+            return
+        for live in run(engine, request, job):
+            job.snapshot = live
+            if time.monotonic() - saved > SAVE_EVERY_S:
+                _save(engine, request, place, job)
+                saved = time.monotonic()
+    except Exception as error:
+        log.exception("a reply failed")
+        job.snapshot = fold(job.snapshot, Failed(ErrorInfo.of(error)))
+    finally:
+        _save(engine, request, place, job)
+
+
+def _show(job: Job[Live], phase: Phase) -> None:
+    job.snapshot = replace(job.snapshot, stage="loading", phase=phase)
+
+
+def run(engine: ChatEngine, request: ChatRequest, cancel: Cancel) -> Iterator[Live]:
+    """Snapshots of one engine stream, from an empty one. Ends in one that is done."""
+    live = Live()
+    for event in engine.stream(request, cancel):
+        live = fold(live, event)
+        yield live
+    if live.stage != "done":
+        gone = ErrorInfo(
+            "EngineError",
+            "The engine stopped in the middle of the reply.",
+            "Send the message again: the engine starts anew.",
+        )
+        yield fold(live, Failed(gone))
+
+
+def withdrawn(engine: ChatEngine, request: ChatRequest, place: Place, job: Job[Live]) -> None:
+    """A reply stopped before its turn came: stored as interrupted, without a word."""
+    job.snapshot = replace(job.snapshot, stage="done", reason="cancelled")
+    _save(engine, request, place, job)
+    job.done.set()
+
+
+def _save(engine: ChatEngine, request: ChatRequest, place: Place, job: Job[Live]) -> None:
+    """Store the snapshot. A store that fails is said once, in the reply; the reply goes on."""
+    live = job.snapshot
+    try:
+        place.transcript.update(
+            place.message,
+            live.text,
+            live.ids,
+            live.state,
+            live.metrics.to_json(),
+            stored_request(request, live, engine.status().pair),
+        )
+    except SpecdecError as error:
+        text = f"This reply could not be stored. {error}"
+        if text not in live.notices:
+            job.snapshot = fold(live, Notice(text))
+
+
+def stored_request(request: ChatRequest, live: Live, pair: Pair | None) -> dict[str, Any]:
+    """What made the reply, as JSON: `live.facts_from` reads it back."""
+    target, draft = (pair.target.value, pair.draft.value) if pair else ("", "")
+    facts = facts_of(live, target, draft)
+    row = asdict(facts)
+    del row["metrics"]
+    row["sampling"] = asdict(request.sampling)
+    row["rule"] = request.rule
+    return row

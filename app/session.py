@@ -1,0 +1,72 @@
+"""Who has the page open: one session a tab, with its role and its conversation.
+
+Knows nothing of engines. A session is lost with its tab; the owner's chats are not.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from app.transcript import Passing
+from specdec.errors import SettingError
+
+Access = Literal["owner", "guest"]
+LINGER_S = 15.0
+"""How long a reply goes on with nobody watching: long enough for a reload."""
+
+
+@dataclass
+class Session:
+    """One tab. `conversation` is an id in the history, "" for a new one; guests use `passing`."""
+
+    key: str
+    role: Access
+    conversation: str = ""
+    passing: Passing = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.passing = Passing(f"guest-{self.key}")
+
+
+class Sessions:
+    """All open tabs."""
+
+    def __init__(self, linger: float = LINGER_S, clock: Callable[[], float] = time.monotonic):
+        self._linger = linger
+        self._clock = clock
+        self._open: dict[str, Session] = {}
+        self._left: dict[str, float] = {}  # party -> when its last tab closed
+        self._lock = threading.Lock()
+
+    def get(self, key: str, role: Access) -> Session:
+        """The tab's session, made at first sight. Raises SettingError for another role's key."""
+        with self._lock:
+            session = self._open.get(key)
+            if session is None:
+                session = self._open[key] = Session(key, role)
+            elif session.role != role:
+                raise SettingError("This tab belongs to another login.", "Reload the page.")
+            self._left.pop(_party(session), None)
+            return session
+
+    def leave(self, key: str) -> None:
+        """The tab was closed."""
+        with self._lock:
+            session = self._open.pop(key, None)
+            if session and not any(_party(s) == _party(session) for s in self._open.values()):
+                self._left[_party(session)] = self._clock()
+
+    def gone(self, session: Session) -> bool:
+        """Nobody who could see this session's replies has been here for a while."""
+        with self._lock:
+            left = self._left.get(_party(session))
+            return left is not None and self._clock() - left > self._linger
+
+
+def _party(session: Session) -> str:
+    """All the owner's tabs show the same conversations; every guest is alone."""
+    return "owner" if session.role == "owner" else session.key

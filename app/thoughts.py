@@ -1,0 +1,42 @@
+"""Splits a reply into what the model thought aloud and what it said. Knows nothing of HTML."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_OPEN = re.compile(r"\s*<(think|thinking)>")
+_CLOSE = re.compile(r"</(?:think|thinking)>[ \t]*(?=\n|$)")
+_FENCE = re.compile(r"^ {0,3}(```+|~~~+)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """`thought` is None where there is none; `open` while its closing tag has not come."""
+
+    thought: str | None
+    answer: str
+    open: bool = False
+
+
+def split(text: str) -> Split:
+    """Only a tag that begins the reply opens a thought; a lone closing tag at a line's end ends
+    one whose opening tag was part of the prompt. Tags inside code are text.
+    """
+    opened = _OPEN.match(text)
+    body = text[opened.end() :] if opened else text
+    closed = next((m for m in _CLOSE.finditer(body) if not _in_code(body, m.start())), None)
+    if closed:
+        thought = body[: closed.start()].strip()
+        return Split(thought or None, body[closed.end() :].lstrip("\n"))
+    if opened:
+        return Split(body.strip(), "", open=True)
+    return Split(None, text)
+
+
+def _in_code(text: str, at: int) -> bool:
+    """Inside an open fence, or after an odd number of backticks on the line."""
+    if len(_FENCE.findall(text, 0, at)) % 2:
+        return True
+    line = text[text.rfind("\n", 0, at) + 1 : at]
+    return line.count("`") % 2 == 1
