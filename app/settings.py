@@ -10,13 +10,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from platformdirs import user_data_dir
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from specdec.errors import SettingError
 from specdec.request import MAX_K, Mode, Rule, Sampling
 
-APP_NAME = "specdec-chat"
 _DEFAULT = Sampling()
 
 
@@ -111,19 +109,3 @@ class SettingsFile:
         aside = self.path.with_name(f"{self.path.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
         self.path.replace(aside)
         return f"The settings were not valid ({where}: {first['msg']}). Kept as {aside}."
-
-
-def data_dir(option: str | None) -> Path:
-    """Where chats, settings and models lie: `--data-dir`, or the user's data folder. Made private.
-
-    Raises SettingError when it cannot be made.
-    """
-    path = Path(option).expanduser() if option else Path(user_data_dir(APP_NAME, appauthor=False))
-    path = path.absolute()
-    try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise SettingError(
-            f"The data folder {path} cannot be made: {error}.", "Choose another with --data-dir."
-        ) from error
-    return path

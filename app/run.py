@@ -1,0 +1,136 @@
+"""One run of the program, in order: names checked, port bound, engine started, page served.
+
+Knows how the parts fit; the engine comes from outside. Imports gradio only when all else stands.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import threading
+import webbrowser
+from collections.abc import Callable
+from pathlib import Path
+
+from app import ports
+from app.access import Access, Login, make_logins
+from app.ending import Ending
+from app.options import LaunchOptions
+from specdec.contract import ChatEngine
+from specdec.options import EngineOptions
+from specdec.paths import data_dir
+from specdec.registry import load_registry
+
+Say = Callable[[str], None]
+EngineMaker = Callable[[EngineOptions], ChatEngine]
+
+
+def run(options: LaunchOptions, make_engine: EngineMaker, say: Say) -> int:
+    """Serve until Ctrl-C or SIGTERM, then end the process. Raises SpecdecError at start-up."""
+    folder = data_dir(options.data_dir)
+    _check_names(options, folder)
+    ending = Ending()
+    ending.listen()
+    failed = True
+    try:
+        _start(options, folder, make_engine, say, ending)
+        failed = False
+        ending.wait()
+    except KeyboardInterrupt:
+        failed = False
+        say("Closing.")
+    finally:
+        ending.close()
+        if not failed:
+            ending.exit(0)
+    return 1
+
+
+def _start(
+    options: LaunchOptions, folder: Path, make_engine: EngineMaker, say: Say, ending: Ending
+) -> None:
+    listener = ports.listen(options.host, options.port)
+    ending.add(listener.close)
+    url = ports.address(listener)
+    port = listener.getsockname()[1]
+    if options.port not in (0, port):
+        say(f"Port {options.port} is in use; taking {port}.")
+    engine = make_engine(
+        EngineOptions(
+            data_dir=folder,
+            target=options.target,
+            draft=options.draft,
+            device=options.device,
+            dtype=options.dtype,
+            draft_dtype=options.draft_dtype,
+            offline=options.offline,
+        )
+    )
+    _empty_folder(ending)
+
+    from app.controller import Controller
+    from app.history import History
+    from app.settings import SettingsFile
+
+    history = History(folder / "history.db")
+    ending.add(history.close)
+    ending.add(engine.close)  # before the history: a reply that breaks off is still stored
+    controller = Controller(engine, history, SettingsFile(folder / "settings.json"))
+    ending.add(controller.close)
+    controller.start(options.target, options.draft)
+    for notice in controller.notices:
+        say(notice)
+
+    from app.health import health
+    from app.server import Server, make_site
+    from app.ui import page
+
+    access = Access(_logins(options))
+    site = make_site(page.build(controller), access, lambda: health(engine.status()))
+    server = Server(site, listener)
+    server.start()
+    ending.add(server.stop)
+    _announce(options, access, url, say)
+    if options.share:
+        from app.share import close_tunnels, share
+
+        share(port, say)
+        ending.add(close_tunnels)
+    if options.browser:
+        threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
+
+
+def _check_names(options: LaunchOptions, folder: Path) -> None:
+    registry = load_registry(folder)
+    if options.target is not None:
+        registry.get(options.target)
+    if options.draft not in (None, "ngram", "none"):
+        registry.get(options.draft)
+
+
+def _empty_folder(ending: Ending) -> None:
+    """gradio may serve files of the working directory and its cache: both are empty and our own."""
+    folder = tempfile.mkdtemp(prefix="specdec-chat-")
+    cache = Path(folder) / "cache"
+    cache.mkdir()
+    os.environ["GRADIO_TEMP_DIR"] = str(cache)
+    os.chdir(folder)
+    ending.add(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+
+def _logins(options: LaunchOptions) -> tuple[Login, ...]:
+    protected = options.share or options.auth or not ports.is_loopback(options.host)
+    return make_logins(options.auth) if protected else ()
+
+
+def _announce(options: LaunchOptions, access: Access, url: str, say: Say) -> None:
+    say(f"Chat: {url}")
+    for login in access.logins:
+        what = "your chats and settings" if login.role == "owner" else "chat only, nothing is kept"
+        say(f"Login for {login.role} ({what}): {login.user} / {login.password}")
+    if not ports.is_loopback(options.host):
+        say("Other machines on this network reach it too, over plain HTTP: use one you trust.")
+    if options.share:
+        say("Making a public link ...")
+    say("Ctrl-C ends it.")
