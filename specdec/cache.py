@@ -1,0 +1,97 @@
+"""The fallback scorer: a transformers model and its cache. The only file that touches that cache.
+
+Knows transformers' cache API (5.24); nothing of rounds or acceptance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from specdec.runner import fit_vocab, prefill_chunk
+
+
+class FallbackScorer:
+    """A `Scorer` over any causal model of transformers; never `exact`.
+
+    Where the cache cannot be shortened, `can_rewind` is False, `rewind_reason` says why, and
+    `rewind` reads the tokens again from the first: right, but too slow to speculate with (A13).
+    """
+
+    exact = False
+
+    def __init__(self, module: Any, width: int, capacity: int, vocab: int) -> None:
+        self.vocab = vocab
+        self.capacity = capacity
+        self.chunk = prefill_chunk(module.device)
+        self._module = module
+        self._width = width
+        self._ids: list[int] = []
+        self._cache = self._new_cache()
+        self.rewind_reason = self._why_no_rewind()
+        self.can_rewind = not self.rewind_reason
+
+    @property
+    def length(self) -> int:
+        return len(self._ids)
+
+    @property
+    def reusable(self) -> int:
+        return len(self._ids)
+
+    def room(self) -> int:
+        return min(self._width, self.capacity - len(self._ids))
+
+    def prefill(self, ids: Sequence[int]) -> None:
+        start = len(self._ids)
+        border = (start // self.chunk + 1) * self.chunk
+        if not ids or start + len(ids) > min(border, self.capacity):
+            raise ValueError(f"prefill of {len(ids)} tokens at {start}: the chunk ends at {border}")
+        self._append(ids, rows=1)
+
+    def score(self, ids: Sequence[int]) -> Tensor:
+        if not 1 <= len(ids) <= self.room():
+            raise ValueError(f"score of {len(ids)} rows: there is room for {self.room()}")
+        return fit_vocab(self._append(ids, rows=len(ids)), self.vocab)
+
+    def rewind(self, length: int) -> None:
+        have = len(self._ids)
+        if not 0 <= length <= have:
+            raise ValueError(f"rewind to {length}: {have} tokens are cached")
+        if length == have:
+            return
+        if self.can_rewind and length > 0:
+            self._cache.crop(length - have)  # 5.24: a negative count of tokens to remove
+            del self._ids[length:]
+            return
+        kept, self._ids, self._cache = self._ids[:length], [], self._new_cache()
+        for start in range(0, length, self.chunk):
+            self._append(kept[start : start + self.chunk], rows=1)
+
+    @torch.inference_mode()
+    def _append(self, ids: Sequence[int], rows: int) -> Tensor:
+        tensor = torch.tensor([list(ids)], dtype=torch.int64).to(self._module.device)
+        out = self._module(input_ids=tensor, cache=self._cache, use_cache=True, logits_to_keep=rows)
+        self._ids.extend(ids)
+        logits: Tensor = out.logits[0]
+        return logits
+
+    def _new_cache(self) -> Any:
+        from transformers import DynamicCache  # here: transformers takes seconds to import
+
+        return DynamicCache(config=self._module.config)
+
+    def _why_no_rewind(self) -> str:
+        """Read two tokens and look at the cache they left: layers are made on first use."""
+        self._append((0, 0), rows=1)
+        cache, self._cache, self._ids = self._cache, self._new_cache(), []
+        for layer in cache.layers:
+            window = getattr(layer, "sliding_window", None) if layer.is_sliding else None
+            if window is not None and window <= self.capacity:
+                return f"its cache forgets all but the last {window} tokens"
+            if not layer.is_croppable or not hasattr(layer, "keys"):
+                return "its cache holds a running state that cannot be shortened"
+        return "" if cache.layers else "it keeps no cache of its own"

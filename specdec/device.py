@@ -1,0 +1,123 @@
+"""Device and dtype for a run, each with the reason it was taken.
+
+Knows torch's backends; nothing of models. Sizes are handed in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from specdec.errors import DeviceError
+from specdec.linear import has_onednn
+from specdec.pair import Choice
+
+DTYPES = {
+    "bf16": torch.bfloat16,
+    "bfloat16": torch.bfloat16,
+    "fp16": torch.float16,
+    "float16": torch.float16,
+    "fp32": torch.float32,
+    "float32": torch.float32,
+}
+SHORT = {torch.bfloat16: "bf16", torch.float16: "fp16", torch.float32: "fp32"}
+
+COMFORT = 0.6
+"""Weights take at most this share of free memory before a wider dtype is called comfortable."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceChoice:
+    """Where to run and in what, with reasons the page shows."""
+
+    device: torch.device
+    dtype: torch.dtype
+    device_choice: Choice
+    dtype_choice: Choice
+
+
+def choose(
+    device: str | None = None,
+    dtype: str | None = None,
+    fp32_bytes: int | None = None,
+    free_bytes: int | None = None,
+) -> DeviceChoice:
+    """Pick what was asked for, or the best there is (None or "auto").
+
+    `fp32_bytes` is what the weights take in fp32 and `free_bytes` what is free; they matter only
+    for the automatic dtype on a CPU. Raises DeviceError for a device or dtype that is not there.
+    """
+    where, why = _device(device)
+    kind, kind_why = _dtype(where, dtype, fp32_bytes, free_bytes)
+    return DeviceChoice(where, kind, Choice(str(where), why), Choice(SHORT[kind], kind_why))
+
+
+def cpu_has_bf16() -> bool:
+    """Whether this CPU multiplies bf16 matrices in hardware (AVX512-BF16, AMX, or Arm's)."""
+    return has_onednn() and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
+def _device(name: str | None) -> tuple[torch.device, str]:
+    cuda, mps = torch.cuda.is_available(), torch.backends.mps.is_available()
+    if name in (None, "", "auto"):
+        if cuda:
+            return torch.device("cuda"), f"found {torch.cuda.get_device_name()}"
+        if mps:
+            return torch.device("mps"), "found an Apple GPU"
+        return torch.device("cpu"), "no CUDA or Apple GPU that torch can use"
+    assert name is not None
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise DeviceError(f"There is no device {name!r}.", "Use auto, cpu, cuda or mps.") from None
+    if device.type == "cuda" and not cuda:
+        built = "was built without CUDA" if torch.version.cuda is None else "sees no GPU"
+        raise DeviceError(
+            f"The device {name} is not there: this torch {built}.",
+            "Use --device cpu, or install the CUDA build and a driver.",
+        )
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        count = torch.cuda.device_count()
+        raise DeviceError(f"There is no {name}: {count} found.", f"Use cuda:0 to cuda:{count - 1}.")
+    if device.type == "mps" and not mps:
+        raise DeviceError("The device mps is not there.", "It needs an Apple GPU; use cpu.")
+    if device.type not in ("cpu", "cuda", "mps"):
+        raise DeviceError(f"The device {name} is not supported.", "Use auto, cpu, cuda or mps.")
+    return device, "asked for"
+
+
+def _dtype(
+    device: torch.device, name: str | None, fp32_bytes: int | None, free_bytes: int | None
+) -> tuple[torch.dtype, str]:
+    if name not in (None, "", "auto"):
+        if name not in DTYPES:
+            raise DeviceError(f"There is no dtype {name!r}.", "Use auto, bf16, fp16 or fp32.")
+        return DTYPES[name], "asked for"
+    if device.type == "cuda":
+        if torch.cuda.is_bf16_supported(including_emulation=False):
+            return torch.bfloat16, "this GPU computes bf16"
+        return torch.float16, "this GPU has no bf16"
+    if device.type == "mps":
+        return _mps_dtype(device)
+    if cpu_has_bf16():
+        return torch.bfloat16, "this CPU multiplies bf16 in hardware"
+    return _plain_cpu_dtype(fp32_bytes, free_bytes)
+
+
+def _plain_cpu_dtype(fp32_bytes: int | None, free_bytes: int | None) -> tuple[torch.dtype, str]:
+    missing = "this CPU has no bf16 instructions"
+    if fp32_bytes is not None and free_bytes is not None and fp32_bytes > COMFORT * free_bytes:
+        need, free = fp32_bytes / 1e9, free_bytes / 1e9
+        return torch.bfloat16, (
+            f"{missing}, but fp32 weights need {need:.1f} GB of {free:.1f} GB free"
+        )
+    return torch.float32, f"{missing}: packed fp32 scores several tokens for the price of few"
+
+
+def _mps_dtype(device: torch.device) -> tuple[torch.dtype, str]:
+    try:  # older macOS refuses bf16 when the first tensor is made (D16)
+        torch.ones(2, dtype=torch.bfloat16, device=device).add_(1)
+    except (RuntimeError, TypeError) as error:
+        return torch.float16, f"this macOS has no bf16 ({error})"
+    return torch.bfloat16, "this Apple GPU takes bf16"

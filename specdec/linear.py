@@ -1,0 +1,158 @@
+"""Dense, oneDNN-packed and packed int4 matrices behind one call.
+
+Knows matrices; nothing of layers, models or files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor
+
+Form = Literal["dense", "int4"]
+
+GROUP = 32
+"""Weights that share one scale and minimum; the block size of GGUF's Q4 kinds too."""
+
+PACK_ROWS = 16
+"""oneDNN is told to expect this many rows: packed for one, row 0 would take other kernels."""
+
+BAND = 16384
+"""Matrix rows quantised at a time: the int32 copy the packer wants stays small."""
+
+
+class Linear(Protocol):
+    """y = x W^T + b for x [m, K], W [N, K]."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes one call reads."""
+
+    @property
+    def even_rows(self) -> bool:
+        """True where a row's result is expected not to depend on how many rows come with it."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """x [m, K] -> [m, N], in x's dtype."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dense:
+    """A plain matrix, any device."""
+
+    weight: Tensor  # [N, K]
+    bias: Tensor | None = None  # [N]
+    even_rows: bool = False
+
+    @property
+    def nbytes(self) -> int:
+        return self.weight.nbytes
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight, self.bias)
+
+
+@dataclass(frozen=True, slots=True)
+class OneDnn:
+    """fp32 on a CPU, reordered for oneDNN: 4 to 16 rows cost about the same (docs/log.md)."""
+
+    packed: Tensor  # opaque
+    bias: Tensor | None
+    nbytes: int
+    even_rows: bool = True
+
+    @classmethod
+    def pack(cls, weight: Tensor, bias: Tensor | None) -> OneDnn:
+        """Reorder `weight` (fp32 [N, K]); the caller drops the plain copy."""
+        packed = torch.ops.mkldnn._reorder_linear_weight(weight, PACK_ROWS)
+        return cls(packed, bias, weight.nbytes)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        y: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, "none", [], "")
+        return y
+
+
+@dataclass(frozen=True, slots=True)
+class Int4:
+    """w = (q - 8) * scale + zero by groups of 32 along K, bf16 activations, CPU."""
+
+    packed: Tensor  # uint8 [Np, K/2], Np = N rounded up
+    scales: Tensor  # bf16 [K/32, Np, 2]: scale, zero
+    bias: Tensor | None
+    rows: int  # N
+    even_rows: bool = True
+
+    @classmethod
+    def pack(cls, weight: Tensor, bias: Tensor | None) -> Int4:
+        """Quantise `weight` [N, K]; K must be a multiple of GROUP."""
+        rows = weight.shape[0]
+        pad = -rows % 64
+        packed, scales = [], []
+        for start in range(0, rows, BAND):
+            band = weight[start : start + BAND]
+            if start + BAND >= rows and pad:
+                band = F.pad(band, (0, 0, 0, pad))
+            q, scale_zero = quantise(band)
+            packed.append(torch.ops.aten._convert_weight_to_int4pack_for_cpu(q, 1))
+            scales.append(scale_zero.transpose(0, 1))
+        return cls(torch.cat(packed), torch.cat(scales, 1).contiguous(), bias, rows)
+
+    @property
+    def nbytes(self) -> int:
+        return self.packed.nbytes + self.scales.nbytes
+
+    def __call__(self, x: Tensor) -> Tensor:
+        y: Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(
+            x.to(torch.bfloat16), self.packed, GROUP, self.scales
+        )
+        if y.shape[1] != self.rows:
+            y = y[:, : self.rows]
+        if self.bias is not None:
+            y = y + self.bias
+        return y.to(x.dtype)
+
+
+def quantise(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """[N, K] -> q int32 [N, K] in 0..15 and bf16 [N, K/GROUP, 2] of (scale, zero).
+
+    The scale is rounded to bf16 before q is chosen, so rounding it costs no accuracy twice.
+    """
+    groups = weight.to(torch.float32, copy=True).reshape(len(weight), -1, GROUP)
+    low, high = groups.aminmax(dim=2, keepdim=True)
+    scale = ((high - low) / 15).clamp_min(1e-8).bfloat16()
+    zero = (low + 8 * scale.float()).bfloat16()
+    q = groups.sub_(zero.float()).div_(scale.float()).round_().add_(8).clamp_(0, 15)
+    return q.to(torch.int32).flatten(1), torch.cat((scale, zero), 2)
+
+
+def dequantise(q: Tensor, scale_zero: Tensor) -> Tensor:
+    """The matrix that `quantise` stands for: float32 [N, K]."""
+    scale, zero = scale_zero[..., :1].float(), scale_zero[..., 1:].float()
+    return ((q.view(len(q), -1, GROUP) - 8) * scale + zero).flatten(1)
+
+
+def can_pack_int4(weight: Tensor) -> bool:
+    """True where the CPU kernel takes this matrix."""
+    return weight.device.type == "cpu" and weight.shape[1] % GROUP == 0
+
+
+def uses_onednn(device: torch.device, dtype: torch.dtype) -> bool:
+    """True where dense matrices are packed for oneDNN: fp32 on a CPU that has it."""
+    return device.type == "cpu" and dtype == torch.float32 and has_onednn()
+
+
+def has_onednn() -> bool:
+    """True where this torch was built with oneDNN."""
+    return bool(torch._C._has_mkldnn)
+
+
+def make(weight: Tensor, bias: Tensor | None, form: Form) -> Linear:
+    """Wrap one matrix, already in the dtype and on the device it will run in."""
+    if form == "int4":
+        return Int4.pack(weight, bias)
+    if uses_onednn(weight.device, weight.dtype):
+        return OneDnn.pack(weight, bias)
+    return Dense(weight, bias)

@@ -1,0 +1,243 @@
+"""Files -> weights on the device, packed or not. Other architectures go to transformers.
+
+Knows folders and weights; nothing of caches, rounds or where the files came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from specdec import families
+from specdec.checkpoint import Checkpoint, open_checkpoint, read_config, weight_files
+from specdec.decoder import Layer, Weights
+from specdec.errors import LoadError
+from specdec.fallback import load_module
+from specdec.families import Shape, shape_of
+from specdec.linear import Form, Linear, can_pack_int4, make
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """Weights ready to score with, and the numbers others plan with.
+
+    Exactly one of `weights` (lean) and `module` (transformers) is set; `reason` says why it is not
+    the lean one. `notes` are what the user should be told about this load.
+    """
+
+    architecture: str
+    device: torch.device
+    dtype: torch.dtype
+    form: Form
+    layers: int
+    kv_heads: int
+    head_dim: int
+    hidden: int
+    vocab: int  # rows of the embedding, padding included
+    context: int
+    weight_bytes: int  # held in memory
+    step_bytes: int  # read by a step of one token
+    lean: bool
+    reason: str = ""
+    notes: tuple[str, ...] = ()
+    weights: Weights | None = None
+    module: Any = None
+    proofs: dict[tuple[str, int], bool] = field(default_factory=dict)  # self-tests already run
+
+    @property
+    def kv_bytes(self) -> int:
+        """Bytes of KV cache a token takes."""
+        return 2 * self.layers * self.kv_heads * self.head_dim * self.dtype.itemsize
+
+
+def load_model(
+    folder: Path,
+    device: torch.device,
+    dtype: torch.dtype,
+    form: Form = "dense",
+    progress: Progress | None = None,
+) -> Model:
+    """Load the model in `folder`; `progress(done, total)` counts layers.
+
+    int4 is for a CPU; elsewhere, and through transformers, the dense form is taken and `notes`
+    says so. Raises LoadError: missing, truncated or pickled files, wrong shapes, an architecture
+    that nothing here can run, code of its own (never run).
+    """
+    config = read_config(folder)
+    try:
+        shape, reason = shape_of(config)
+    except (KeyError, TypeError, ValueError) as error:
+        raise LoadError(
+            f"{folder / 'config.json'} lacks or misstates {error}.", "Fetch the model anew."
+        ) from error
+    if shape is None:
+        return _load_fallback(folder, config, device, dtype, form, reason)
+    form, notes = _settle_form(form, device)
+    if shape.window:
+        notes += (f"the context is cut to its attention window of {shape.window} tokens",)
+    with open_checkpoint(folder) as checkpoint:
+        weights = _read(checkpoint, shape, device, dtype, form, progress or _silent)
+    step = sum(matrix.nbytes for matrix in weights.matrices())
+    shared = getattr(weights.head, "weight", None) is weights.embed
+    return Model(
+        architecture=(config.get("architectures") or [shape.family])[0],
+        device=device,
+        dtype=dtype,
+        form=form,
+        layers=shape.layers,
+        kv_heads=shape.kv_heads,
+        head_dim=shape.head_dim,
+        hidden=shape.hidden,
+        vocab=shape.rows,
+        context=shape.context,
+        weight_bytes=step + (0 if shared else weights.embed.nbytes),
+        step_bytes=step,
+        lean=True,
+        notes=notes,
+        weights=weights,
+    )
+
+
+def _silent(done: int, total: int) -> None:
+    """No one watches."""
+
+
+def _settle_form(form: Form, device: torch.device) -> tuple[Form, tuple[str, ...]]:
+    if form == "int4" and device.type != "cpu":
+        return "dense", (f"int4 runs on the CPU only; on {device.type} the weights stay dense",)
+    return form, ()
+
+
+def _read(
+    checkpoint: Checkpoint,
+    shape: Shape,
+    device: torch.device,
+    dtype: torch.dtype,
+    form: Form,
+    progress: Progress,
+) -> Weights:
+    reader = _Reader(checkpoint, shape, device, dtype, form)
+    layers = []
+    for index in range(shape.layers):
+        progress(index, shape.layers + 1)
+        layers.append(reader.layer(index))
+    progress(shape.layers, shape.layers + 1)
+    embed, head = reader.ends()
+    norm = reader.vector(families.NORM, shape.hidden)
+    progress(shape.layers + 1, shape.layers + 1)
+    return Weights(shape, dtype, embed, tuple(layers), norm, head)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Fuses and packs one layer at a time: at most one layer is held twice."""
+
+    checkpoint: Checkpoint
+    shape: Shape
+    device: torch.device
+    dtype: torch.dtype
+    form: Form
+
+    def layer(self, index: int) -> Layer:
+        shape, names = self.shape, families.layer_names(index)
+        queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+        hidden, inner = shape.hidden, shape.intermediate
+        qkv = ((names.q, queries), (names.k, keys), (names.v, keys))
+        return Layer(
+            norm_in=self.vector(names.norm_in + ".weight", hidden),
+            qkv=self.matrix(qkv, hidden, shape.qkv_bias),
+            qk_norm=self._qk_norm(names) if shape.qk_norm else None,
+            out=self.matrix(((names.out, hidden),), queries, shape.out_bias),
+            norm_mid=self.vector(names.norm_mid + ".weight", hidden),
+            gate_up=self.matrix(((names.gate, inner), (names.up, inner)), hidden, shape.mlp_bias),
+            down=self.matrix(((names.down, hidden),), inner, shape.mlp_bias),
+        )
+
+    def ends(self) -> tuple[Tensor, Linear]:
+        """The embedding and the output matrix, which may be one.
+
+        On a CPU the embedding keeps the file's dtype: widening a row at look-up is exact.
+        """
+        size = (self.shape.rows, self.shape.hidden)
+        table = self.checkpoint.get(families.EMBED, size)
+        own = families.HEAD in self.checkpoint and not self.shape.tied
+        source = self.checkpoint.get(families.HEAD, size) if own else table
+        if not own and not self.shape.tied:
+            raise LoadError(
+                f"{self.checkpoint.folder} has no tensor {families.HEAD}.", "Fetch the model anew."
+            )
+        head = self._pack(self._place(source), None)
+        if not own and (weight := getattr(head, "weight", None)) is not None:
+            return weight, head
+        exact = self.device.type == "cpu" and table.dtype.itemsize <= self.dtype.itemsize
+        return table.clone() if exact else self._place(table), head
+
+    def matrix(self, parts: tuple[tuple[str, int], ...], width: int, bias: bool) -> Linear:
+        """The named matrices one below the other, as one."""
+        pieces = [self.checkpoint.get(name + ".weight", (rows, width)) for name, rows in parts]
+        vectors = [self.vector(name + ".bias", rows) for name, rows in parts] if bias else []
+        return self._pack(
+            self._place(pieces[0]) if len(pieces) == 1 else self._place_new(torch.cat(pieces)),
+            torch.cat(vectors) if vectors else None,
+        )
+
+    def vector(self, name: str, size: int) -> Tensor:
+        return self._place(self.checkpoint.get(name, (size,)))
+
+    def _qk_norm(self, names: families.LayerNames) -> Tensor:
+        q = self.vector(names.q_norm + ".weight", self.shape.head_dim)
+        k = self.vector(names.k_norm + ".weight", self.shape.head_dim)
+        return torch.cat((q.expand(self.shape.heads, -1), k.expand(self.shape.kv_heads, -1)))
+
+    def _place(self, tensor: Tensor) -> Tensor:
+        """In the run's dtype and never a view of the mapped file, which may be replaced."""
+        return tensor.to(self.device, self.dtype, copy=True)
+
+    def _place_new(self, tensor: Tensor) -> Tensor:
+        """Like `_place`, for a tensor that is ours already."""
+        return tensor.to(self.device, self.dtype)
+
+    def _pack(self, weight: Tensor, bias: Tensor | None) -> Linear:
+        packs = self.form == "int4" and can_pack_int4(weight)
+        return make(weight, bias, "int4" if packs else "dense")
+
+
+def _load_fallback(
+    folder: Path,
+    config: dict[str, Any],
+    device: torch.device,
+    dtype: torch.dtype,
+    form: Form,
+    reason: str,
+) -> Model:
+    weight_files(folder)
+    module = load_module(folder, config, device, dtype)
+    text = module.config.get_text_config()
+    size = sum(tensor.nbytes for tensor in module.state_dict().values())
+    heads = int(text.num_attention_heads)
+    notes = ("int4 is for the lean decoder only; the weights stay dense",) if form == "int4" else ()
+    return Model(
+        architecture=type(module).__name__,
+        device=device,
+        dtype=dtype,
+        form="dense",
+        layers=int(text.num_hidden_layers),
+        kv_heads=int(getattr(text, "num_key_value_heads", None) or heads),
+        head_dim=int(getattr(text, "head_dim", None) or text.hidden_size // heads),
+        hidden=int(text.hidden_size),
+        vocab=int(module.get_input_embeddings().weight.shape[0]),
+        context=int(text.max_position_embeddings),
+        weight_bytes=size,
+        step_bytes=size,
+        lean=False,
+        reason=f"runs through transformers, a little slower: {reason}",
+        notes=notes,
+        module=module,
+    )

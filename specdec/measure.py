@@ -1,0 +1,125 @@
+"""What a step costs at each width, and which runner serves because of it.
+
+Knows scorers and a clock; nothing of drafts or of who asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+from time import perf_counter
+
+import torch
+
+from specdec.loading import Model
+from specdec.pair import Choice
+from specdec.runner import STEP
+from specdec.scorer import Scorer
+from specdec.selftest import check_finite as check_finite
+from specdec.selftest import self_test as self_test
+from specdec.target import Kind, open_scorer
+
+ALLOWED = 1.10
+"""The static runner serves where its step costs at most this many steps of one row (DESIGN 5)."""
+
+REPEATS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerChoice:
+    """The runner that serves. `costs` are its seconds a call by rows, 1 to width.
+
+    `plain_cost` is the fastest one-row step of either runner: the baseline of every claim.
+    """
+
+    runner: Kind
+    choice: Choice
+    costs: dict[int, float]
+    plain_cost: float
+    exact: bool
+
+
+def step_seconds(scorer: Scorer, widths: Sequence[int], repeats: int = REPEATS) -> dict[int, float]:
+    """Median seconds of one `score` by rows; widths alternate, so that a slow spell hits all.
+
+    Leaves the scorer as long as it was. The first call of each width is not counted.
+    """
+    times: dict[int, list[float]] = {width: [] for width in widths}
+    length = scorer.length
+    for turn in range(repeats + 1):
+        for width in widths:
+            began = perf_counter()
+            logits = scorer.score([0] * width)
+            _wait(logits.device)
+            if turn:
+                times[width].append(perf_counter() - began)
+            scorer.rewind(length)
+    return {width: median(seconds) for width, seconds in times.items()}
+
+
+def choose_runner(model: Model, width: int, capacity: int, vocab: int) -> RunnerChoice:
+    """Measure both runners on a short cache and choose (DESIGN 5); the reason has the figures.
+
+    Raises DeviceError when the model computes no numbers.
+    """
+    fast = _warm(open_scorer(model, "fast", width, _short(capacity, width), vocab))
+    widths = sorted({1, 2, 4, 8, width} & set(range(1, width + 1)))
+    costs = step_seconds(fast, widths)
+    plain = costs[1]
+    if model.weights is None:
+        return RunnerChoice("fast", Choice("fast", model.reason), spread(costs), plain, False)
+    if fast.exact:
+        reason = (
+            f"a row's result does not depend on how many are scored: {_ms(plain)} for 1 row, "
+            f"{_ms(costs[width])} for {width}"
+        )
+        return RunnerChoice("fast", Choice("fast", reason), spread(costs), plain, True)
+    del fast
+    static = _warm(open_scorer(model, "static", width, _short(capacity, width), vocab))
+    fixed = step_seconds(static, [1])[1]
+    figures = f"{_ms(fixed)} for {width} rows against {_ms(plain)} for 1"
+    if static.exact and fixed <= ALLOWED * plain:
+        every = dict.fromkeys(range(1, width + 1), fixed)
+        return RunnerChoice(
+            "static", Choice("static", f"same words: {figures}"), every, min(fixed, plain), True
+        )
+    why = "costs too much" if static.exact else "is not even-handed on this device"
+    reason = f"same law, words may differ at near-ties: one fixed width {why} ({figures})"
+    return RunnerChoice("fast", Choice("fast", reason), spread(costs), min(fixed, plain), False)
+
+
+def spread(costs: dict[int, float]) -> dict[int, float]:
+    """Costs for every width from the measured ones, on straight lines between them."""
+    known = sorted(costs)
+    full = {}
+    for low, high in pairwise(known):
+        for width in range(low, high):
+            share = (width - low) / (high - low)
+            full[width] = costs[low] * (1 - share) + costs[high] * share
+    full[known[-1]] = costs[known[-1]]
+    return full
+
+
+def _short(capacity: int, width: int) -> int:
+    return max(min(capacity, STEP), 2 * width + 2)
+
+
+def _warm(scorer: Scorer) -> Scorer:
+    """Read a prompt, and refuse a model that computes no numbers before anyone waits for it."""
+    scorer.prefill([0] * min(scorer.chunk, scorer.capacity // 2))
+    check_finite(scorer.score([0]))
+    scorer.rewind(scorer.length - 1)
+    return scorer
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.1f} ms"
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    elif device.type == "mps":
+        torch.mps.synchronize()

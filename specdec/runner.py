@@ -1,0 +1,126 @@
+"""The lean runners: one sequence's KV buffer and how rows are laid out in a scoring call.
+
+Static: every call scores the same number of rows, unused ones padded. Fast: as many as asked.
+Knows token ids; nothing of text, rounds or acceptance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor
+
+from specdec import decoder
+from specdec.decoder import Step, Weights
+
+STEP = 256
+"""Cache slots are read in multiples of this, so that a row's geometry follows from its position."""
+
+CPU_CHUNK, GPU_CHUNK = 64, 256
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a scoring call is laid out.
+
+    `pad_rows`: every matrix sees `width` rows. `fixed`: the attention does too, and the slots it
+    reads are a function of position. Static is both, exact fast is `fixed`, plain fast neither.
+    """
+
+    width: int
+    pad_rows: bool
+    fixed: bool
+
+
+def prefill_chunk(device: torch.device) -> int:
+    """Tokens a prefill call reads."""
+    return CPU_CHUNK if device.type == "cpu" else GPU_CHUNK
+
+
+class LeanScorer:
+    """A `Scorer` over the lean decoder. The KV buffer is allocated once, at capacity."""
+
+    can_rewind = True
+    rewind_reason = ""
+
+    def __init__(
+        self, weights: Weights, layout: Layout, capacity: int, vocab: int, exact: bool
+    ) -> None:
+        device = weights.embed.device
+        self.vocab = vocab
+        self.capacity = capacity
+        self.chunk = prefill_chunk(device)
+        self.exact = exact
+        self.layout = layout
+        self._weights = weights
+        self._device = device
+        # padded rows may be written past the capacity, and slots are read in whole steps
+        slots = -(-capacity // STEP) * STEP + layout.width
+        self._buffers = decoder.make_buffers(weights.shape, slots, weights.dtype, device)
+        self._length = 0
+        self._clean = 0  # leading tokens that whole prefill chunks wrote
+
+    @property
+    def length(self) -> int:
+        return self._length
+
+    @property
+    def reusable(self) -> int:
+        return self._clean if self.exact else self._length
+
+    def room(self) -> int:
+        most = min(self.layout.width, self.capacity - self._length)
+        return min(most, self._border() - self._length) if self.layout.fixed else most
+
+    def prefill(self, ids: Sequence[int]) -> None:
+        start, rows = self._length, len(ids)
+        border = (start // self.chunk + 1) * self.chunk
+        if rows == 0 or start + rows > min(border, self.capacity):
+            raise ValueError(f"prefill of {rows} tokens at {start}: the chunk ends at {border}")
+        step = self._step(start, rows, start + rows, rows)
+        decoder.fill(self._weights, self._tensor(ids), self._buffers, step)
+        self._length += rows
+        if self._clean == start and self._length == border:
+            self._clean = border
+
+    def score(self, ids: Sequence[int]) -> Tensor:
+        start, rows, layout = self._length, len(ids), self.layout
+        if not 1 <= rows <= self.room():
+            raise ValueError(f"score of {rows} rows at {start}: there is room for {self.room()}")
+        rest = layout.width - rows if layout.pad_rows else 0
+        if layout.fixed:
+            step = self._step(start, layout.width, self._border(), layout.width)
+        else:
+            step = self._step(start, rows, start + rows, rows)
+        tensor = self._tensor([*ids, *([0] * rest)])
+        hidden = decoder.hidden_states(self._weights, tensor, self._buffers, step)
+        self._length += rows
+        return fit_vocab(decoder.logits(self._weights, hidden)[:rows], self.vocab)
+
+    def rewind(self, length: int) -> None:
+        if not 0 <= length <= self._length:
+            raise ValueError(f"rewind to {length}: {self._length} tokens are cached")
+        self._length = length
+        self._clean = min(self._clean, length // self.chunk * self.chunk)
+
+    def _border(self) -> int:
+        return (self._length // STEP + 1) * STEP
+
+    def _step(self, start: int, rows: int, slots: int, width: int) -> Step:
+        return decoder.make_step(self._weights.shape, start, rows, slots, width, self._buffers.kv)
+
+    def _tensor(self, ids: Sequence[int]) -> Tensor:
+        return torch.tensor(ids, dtype=torch.int64).to(self._device, non_blocking=True)
+
+
+def fit_vocab(logits: Tensor, vocab: int) -> Tensor:
+    """[m, rows] -> float32 [m, vocab]: rows beyond the tokenizer have no column (A21).
+
+    A token without a row in the matrix, which no draw may return, is -inf.
+    """
+    logits = logits[:, :vocab].float()
+    missing = vocab - logits.shape[1]
+    return F.pad(logits, (0, missing), value=-torch.inf) if missing else logits
