@@ -71,6 +71,9 @@ def make_site(
         allowed_paths=[],
         **(look or {}),
     )
+    # only launch() sets this, and gradio 6.31 checks no path in a payload without it: a mounted
+    # page would copy any file of this machine into its public cache (tests: a forged file)
+    page.has_launched = True
     (mounted,) = (route.app for route in app.routes if isinstance(route, Mount))
     return Site(Gate(app, access), page, mounted)
 
