@@ -1,4 +1,4 @@
-"""GGUF file -> a folder of safetensors, tokenizer and config; knows nothing of where files come from.
+"""GGUF file -> folder of safetensors, tokenizer, config. Knows nothing of where files come from.
 
 Done once per model (transformers takes 10 to 40 s each time it reads a GGUF), atomically: written
 under a temporary name beside the folder, then renamed.
@@ -16,11 +16,21 @@ from specdec.errors import FitError, LoadError, SourceError
 from specdec.memory import free_memory, size_text
 from specdec.pair import Phase
 
-_DROPPED = frozenset(
-    "_name_or_path _model_name_or_path quantization_config transformers_version unk_token_id "
-    "return_dict output_hidden_states output_attentions id2label label2id problem_type "
-    "chunk_size_feed_forward is_encoder_decoder".split()
-)
+_KEPT_OUT = {
+    "_name_or_path",
+    "_model_name_or_path",
+    "quantization_config",
+    "transformers_version",
+    "unk_token_id",
+    "return_dict",
+    "output_hidden_states",
+    "output_attentions",
+    "id2label",
+    "label2id",
+    "problem_type",
+    "chunk_size_feed_forward",
+    "is_encoder_decoder",
+}
 _SHARD = 4 << 30  # bytes; one file up to here, as the hub cuts them
 
 
@@ -126,7 +136,7 @@ def _write_weights(gguf: Path, folder: Path) -> None:
         state[name] = tensor.to(torch.bfloat16).contiguous()
     _save_shards(state, folder, save_file)
     config: dict[str, Any] = model.config.to_dict()
-    config = {key: value for key, value in config.items() if key not in _DROPPED}
+    config = {key: value for key, value in config.items() if key not in _KEPT_OUT}
     config["architectures"] = [type(model).__name__]
     config["dtype"] = "bfloat16"
     generation = json.loads((folder / "generation_config.json").read_text())

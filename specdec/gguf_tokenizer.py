@@ -16,10 +16,19 @@ from specdec.errors import LoadError
 CONTROL, UNUSED = 3, 5  # llama.cpp's token types
 
 # The names llama.cpp also takes for the end of a turn or a text, whatever eos_token_id says.
-END_TEXTS = frozenset(
-    "<|im_end|> <|endoftext|> <|eot_id|> <|eom_id|> <|end_of_text|> <end_of_turn> <|end|> "
-    "<|return|> <|endofturn|> <eos> </s>".split()
-)
+END_TEXTS = {
+    "<|im_end|>",
+    "<|endoftext|>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|end_of_text|>",
+    "<end_of_turn>",
+    "<|end|>",
+    "<|return|>",
+    "<|endofturn|>",
+    "<eos>",
+    "</s>",
+}
 
 _BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
 # HuggingFaceTB/SmolLM2 tokenizer.json: every digit alone, then GPT-2's split.
