@@ -1,4 +1,4 @@
-"""The drafter protocol: propose, then learn the outcome. A drafter can be slow or wrong, never heard.
+"""The drafter protocol: propose, then learn the outcome. It can be slow or wrong, never heard.
 
 Knows token ids and laws; nothing of text, of the target's logits, or of who verifies.
 """
@@ -16,10 +16,14 @@ from specdec.sampling import Law
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """k proposed tokens. laws[j] is the law token j was drawn from; None = not drawn at random."""
+    """k proposed tokens. laws[j] is the law token j was drawn from; None = not drawn at random.
+
+    `reason` says why there are none, where that is something the user should read.
+    """
 
     tokens: tuple[int, ...] = ()
     laws: tuple[Law | None, ...] = ()
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +51,10 @@ class Drafter(Protocol):
         """A new reply starts after these tokens; keep whatever is a common prefix."""
 
     def catch_up(self, tokens: Sequence[int]) -> bool:
-        """Read at most one chunk of what is not read yet; True when nothing is left to read.
+        """Read at most one chunk of what is not read yet; True when `propose` may be called.
 
-        The turn calls it until True before it proposes, and looks for a cancel in between.
+        The turn calls it until True before it proposes, and looks for a cancel in between. A few
+        last tokens may be left for `propose`, to be read with its first step.
         """
 
     def propose(self, context: Context, k: int) -> Draft:

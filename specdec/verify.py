@@ -1,0 +1,88 @@
+"""The two acceptance rules, line by line with the papers. Pure: no model, no cache, no I/O.
+
+p = the target's law, q = the draft's law, x_0..x_{k-1} = the draft, `index` = reply index of x_0.
+Leviathan, Kalman, Matias 2022 (arXiv 2211.17192, algorithm 1); Chen et al. 2023 (2302.01318).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+
+from specdec.drafters.base import Draft
+from specdec.errors import EngineError
+from specdec.noise import Noise
+from specdec.request import Rule
+from specdec.sampling import Law, draw
+
+Laws = Callable[[int], Law]
+"""laws(j) is the target's law of the token after x_0..x_{j-1}; asked once each, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`tokens` are the kept ones and exactly one more: the correction, or the bonus token."""
+
+    accepted: int
+    tokens: tuple[int, ...]
+
+
+def match(draft: Draft, laws: Laws, noise: Noise, index: int) -> Outcome:
+    """Keep draft tokens while they equal the target's own keyed draw; DESIGN 4."""
+    tokens: list[int] = []
+    for j, x in enumerate(draft.tokens):
+        tokens.append(draw(laws(j), noise, index + j, "target"))
+        if tokens[j] != x:
+            return Outcome(j, tuple(tokens))
+    k = len(draft.tokens)
+    bonus = draw(laws(k), noise, index + k, "target")
+    return Outcome(k, (*tokens, bonus))
+
+
+def reject(draft: Draft, laws: Laws, noise: Noise, index: int) -> Outcome:
+    """Keep x_j with probability min(1, p/q), else draw from norm(max(p - q, 0)).
+
+    A draft law of None is one-hot at x_j. Raises EngineError for an x_j its own law cannot draw.
+    """
+    for j, x in enumerate(draft.tokens):
+        p, q = laws(j), draft.laws[j]
+        q_x = 1.0 if q is None else q.prob(x)
+        if q_x == 0:
+            raise EngineError(
+                f"The draft proposed token {x}, which its own law gives no mass.",
+                "This is a fault of the drafter; choose another draft and report it.",
+            )
+        # accept when u < p(x)/q(x); written as a product, and never for p(x) = 0
+        if noise.uniform(index + j, "accept") * q_x < p.prob(x):
+            continue
+        corrected = draw(residual(p, q, x), noise, index + j, "residual")
+        return Outcome(j, (*draft.tokens[:j], corrected))
+    k = len(draft.tokens)
+    bonus = draw(laws(k), noise, index + k, "residual")
+    return Outcome(k, (*draft.tokens, bonus))
+
+
+def residual(p: Law, q: Law | None, x: int) -> Law:
+    """norm(max(p - q, 0)), q one-hot at `x` when None; p itself when that is zero everywhere."""
+    rest = p.probs() - _at(q, x, p)
+    rest = rest.clamp_(min=0)
+    if not bool(rest.any()):
+        return p
+    return Law(p.ids, torch.log(rest), p.size)
+
+
+def _at(q: Law | None, x: int, p: Law) -> torch.Tensor:
+    """q at the ids of p: float32 [n of p]. The two vocabularies may be padded differently."""
+    if q is None:
+        return (p.ids == x).to(torch.float32)
+    dense = torch.zeros(max(p.size, q.size), dtype=torch.float32, device=p.ids.device)
+    dense[q.ids.to(dense.device)] = q.probs().to(dense.device)
+    return dense[p.ids]
+
+
+RULES: Mapping[Rule, Callable[[Draft, Laws, Noise, int], Outcome]] = {
+    "match": match,
+    "reject": reject,
+}
