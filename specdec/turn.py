@@ -81,14 +81,15 @@ class Turn:
             while self._reason is None:
                 if self._rounds and not self._catch_up(cancel):
                     break
-                k, why = self._k()
-                if why and why != said:
-                    yield Notice(why)
-                    said = why
                 if cancel.is_set():
                     self._reason = "cancelled"
                     break
-                yield self._round(k, began)
+                started = self._clock()
+                draft, why = self._propose()
+                if why and why != said:
+                    yield Notice(why)
+                    said = why
+                yield self._round(draft, started, began)
         finally:
             self._rewind()
         self._reason = self._reason or "cancelled"
@@ -141,10 +142,8 @@ class Turn:
         )
         return max(0, min(wanted, left - 1, self._target.room() - 1)), why
 
-    def _round(self, k: int, began: float) -> Round:
-        started = self._clock()
+    def _round(self, draft: Draft, started: float, began: float) -> Round:
         index = len(self._kinds)
-        draft = self._propose(k)
         logits = self._target.score([self.tokens[-1], *draft.tokens])
 
         def laws(j: int) -> Law:
@@ -184,15 +183,17 @@ class Turn:
             self._last_s - self._first_s,
         )
 
-    def _propose(self, k: int) -> Draft:
+    def _propose(self) -> tuple[Draft, str]:
+        """The draft of this round, and why there is none where the user should know."""
+        k, why = self._k()
         if k == 0:
-            return Draft()
+            return Draft(), why
         started = self._clock()
         task = self._task
         context = Context(self.tokens, len(task.prompt), task.sampling, task.rule, task.noise)
         draft = self._drafter.propose(context, k)
         self._draft_s += self._clock() - started
-        return draft
+        return draft, draft.reason
 
     def _emit(self, outcome: Outcome, drafted: int) -> int:
         """Append the outcome's tokens up to the first that ends the reply; how many kept ones.
