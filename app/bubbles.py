@@ -1,0 +1,148 @@
+"""A conversation as HTML: turns, the reply being written, its figures. Knows no gradio, no engine.
+
+All text passes `escape` or `markup`; buttons carry `data-act`, which assets/page.js acts on.
+"""
+
+from __future__ import annotations
+
+from html import escape
+
+from app import view
+from app.chats import Thread
+from app.live import Facts, Live, facts_from, facts_of
+from app.markup import Growing, to_html
+from app.records import StoredMessage
+from app.thoughts import split
+from app.view import Label
+from specdec.contract import ErrorInfo
+
+WELCOME = (
+    '<div class="welcome"><h1>The same model, the same words, sooner.</h1><p>A small draft guesses '
+    "ahead, the model you chose checks every guess, and only its own words remain. Ask something "
+    "and watch.</p></div>"
+)
+
+
+def thread(shown: Thread) -> str:
+    """The stored turns; the reply being written is left to `live`."""
+    turns = [
+        user(row) if row.role == "user" else reply(row)
+        for row in shown.rows
+        if row.id != shown.writing
+    ]
+    inside = "".join(turns) or ("" if shown.writing else WELCOME)
+    return (
+        f'<div class="thread" role="log" aria-live="polite" aria-label="Conversation" '
+        f'data-conversation="{escape(shown.conversation)}">{inside}</div>'
+    )
+
+
+def user(row: StoredMessage) -> str:
+    """What the user wrote, as written."""
+    return (
+        f'<article class="turn user" data-id="{row.id}" aria-label="You">'
+        f'<div class="said">{escape(row.content)}</div>'
+        f"{_source(row.content)}<div class='acts'>{_button('edit', 'Edit')}"
+        f"{_button('copy', 'Copy')}</div></article>"
+    )
+
+
+def reply(row: StoredMessage) -> str:
+    """A stored reply with the figures kept with it."""
+    facts = facts_from(row.metrics, row.request)
+    state = row.state
+    mark = {"interrupted": "interrupted", "partial": "interrupted", "failed": "failed"}.get(state)
+    if facts.reason == "cancelled":
+        mark = None  # the footer says "stopped"
+    body = _body(row.content) if row.content else ""
+    return (
+        f'<article class="turn reply {state}" data-id="{row.id}" aria-label="Reply">'
+        f'<div class="body">{body}</div>{_source(row.content)}'
+        f"{error(facts.error) if facts.error else ''}{footer(facts, mark)}"
+        f"<div class='acts'>{_button('copy', 'Copy')}{_button('regenerate', 'Regenerate')}</div>"
+        "</article>"
+    )
+
+
+def live(now: Live, growing: Growing) -> str:
+    """The reply being written. `growing` keeps what is already HTML between calls."""
+    facts = facts_of(now)
+    if not now.text and now.stage != "done":
+        text, share = view.waiting(now)
+        body = f'<div class="wait" role="status">{progress(text, share)}</div>'
+    else:
+        body = f'<div class="body writing">{_body(now.text, growing)}</div>'
+    return (
+        f'<article class="turn reply live" aria-label="Reply being written" aria-busy="true">'
+        f"{body}{footer(facts, None, writing=True)}</article>"
+    )
+
+
+def footer(facts: Facts, mark: str | None, writing: bool = False) -> str:
+    """Figures, the claim about the words, how it ended, and what to know about it."""
+    parts = [
+        f'<span class="figure" title="{escape(f.meaning)}"><b>{escape(f.value)}</b> '
+        f"{escape(f.unit)}</span>"
+        for f in view.figures(facts.metrics, facts.mode, writing)
+    ]
+    if facts.metrics.new_tokens:
+        parts.insert(0, f'<span class="mode {facts.mode}">{facts.mode}</span>')
+    claim = view.claim(facts)
+    if claim and not writing and facts.metrics.new_tokens:
+        parts.append(
+            f'<span class="claim {claim.tone}" title="{escape(claim.why)}">{claim.text}</span>'
+        )
+    if mark:
+        parts.append(f'<span class="mark">{mark}</span>')
+    if end := view.ending(facts):
+        parts.append(f'<span class="mark">{escape(end)}</span>')
+    line = f'<footer class="figures">{"".join(parts)}</footer>' if parts else ""
+    notes = "".join(f'<p class="note">{escape(text)}</p>' for text in view.remarks(facts))
+    return notes + line
+
+
+def error(info: ErrorInfo) -> str:
+    """One clear line and the way on."""
+    hint = f" <span>{escape(info.hint)}</span>" if info.hint else ""
+    return f'<p class="error" role="alert"><b>{escape(info.message)}</b>{hint}</p>'
+
+
+def progress(text: str, share: float | None) -> str:
+    """A text with a bar; the bar wanders where the share is unknown."""
+    if share is None:
+        return f'<span>{escape(text)}</span><progress aria-label="Progress"></progress>'
+    value = round(100 * min(1.0, share))
+    return (
+        f"<span>{escape(text)}</span>"
+        f'<progress max="100" value="{value}" aria-label="Progress">{value} %</progress>'
+    )
+
+
+def pill(label: Label) -> str:
+    """The page's status, with its reason in full."""
+    return (
+        f'<div class="pill {label.tone}" role="status" title="{escape(label.why)}">'
+        f"<span class='dot' aria-hidden='true'></span><b>{escape(label.text)}</b>"
+        f'<span class="why">{escape(label.why)}</span></div>'
+    )
+
+
+def _body(text: str, growing: Growing | None = None) -> str:
+    parts = split(text)
+    thought = ""
+    if parts.thought is not None:
+        name, opened = ("Thinking", " open") if parts.open else ("Thought", "")
+        thought = (
+            f'<details class="thought"{opened}><summary>{name}</summary>'
+            f"<div>{to_html(parts.thought)}</div></details>"
+        )
+    return thought + (growing.to_html(parts.answer) if growing else to_html(parts.answer))
+
+
+def _source(text: str) -> str:
+    """The text itself, for the Copy button."""
+    return f'<span class="source" hidden>{escape(text)}</span>'
+
+
+def _button(act: str, name: str) -> str:
+    return f'<button type="button" data-act="{act}">{name}</button>'

@@ -1,0 +1,107 @@
+"""What is loaded and why, as HTML tables and menu entries. Knows no gradio, no engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from app import bubbles, view
+from specdec.contract import DraftOption, ErrorInfo, ModelInfo, Pair, Phase, Status
+
+AUTO = ""
+"""Menu value that leaves the choice to the engine."""
+DRAFTERS = (("n-gram over prompt and reply", "ngram"), ("No draft", "none"))
+
+
+def sheet(status: Status, at: Phase | None, error: ErrorInfo | None) -> str:
+    """The load that runs or failed, then every choice with its reason, then the drafts."""
+    parts = []
+    if at is not None:
+        parts.append(f'<div class="wait" role="status">{bubbles.progress(*view.phase(at))}</div>')
+    if error is not None and at is None:
+        parts.append(bubbles.error(error))
+        if status.pair is not None:
+            kept = f"{status.pair.target.value} with {status.pair.draft.value}"
+            parts.append(f'<p class="note">Still loaded: {escape(kept)}.</p>')
+    if status.pair is not None:
+        parts.append(_choices(status.pair))
+        parts += [f'<p class="note">{escape(text)}</p>' for text in status.pair.notices]
+        parts.append(_drafts(status.pair.drafts))
+    return f'<div class="sheet">{"".join(parts)}</div>'
+
+
+def _choices(pair: Pair) -> str:
+    claim = (
+        ("same words as plain decoding", "one width for every scoring call, checked at load")
+        if pair.exact
+        else ("same law; words may differ at near-ties", "this runner is not width-independent")
+    )
+    rows = (
+        ("Target", pair.target.value, pair.target.reason),
+        ("Draft", pair.draft.value, pair.draft.reason),
+        ("Device", pair.device.value, pair.device.reason),
+        ("Target numbers", pair.dtype.value, pair.dtype.reason),
+        ("Draft numbers", pair.draft_dtype.value, pair.draft_dtype.reason),
+        ("Runner", pair.runner.value, pair.runner.reason),
+        ("Lossless means", *claim),
+        ("Context", f"{pair.context:,} tokens", "prompt and reply together"),
+        ("Draft length", f"up to {pair.k}", "the engine drafts fewer, or none, where it pays less"),
+    )
+    body = "".join(
+        f'<tr><th scope="row">{escape(name)}</th><td><b>{escape(value)}</b></td>'
+        f"<td>{escape(reason)}</td></tr>"
+        for name, value, reason in rows
+    )
+    return (
+        '<div class="table"><table><caption>What is loaded, and why</caption><thead><tr>'
+        '<th scope="col">Part</th><th scope="col">Choice</th><th scope="col">Reason</th></tr>'
+        f"</thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _drafts(options: Sequence[DraftOption]) -> str:
+    if not options:
+        return ""
+    body = "".join(
+        f'<tr class="{o.verdict}"><th scope="row">{escape(o.name)}</th>'
+        f'<td><span class="verdict-{o.verdict}">{o.verdict}</span></td>'
+        f"<td>{'–' if o.bytes_per_step is None else view.size(o.bytes_per_step)}</td>"
+        f"<td>{escape(o.reason)}</td></tr>"
+        for o in options
+    )
+    return (
+        '<div class="table"><table><caption>Candidates for the draft</caption><thead><tr>'
+        '<th scope="col">Draft</th><th scope="col">Verdict</th>'
+        '<th scope="col">Bytes read a step</th>'
+        f'<th scope="col">Reason</th></tr></thead><tbody>{body}</tbody></table></div>'
+    )
+
+
+def targets(models: Sequence[ModelInfo]) -> list[tuple[str, str]]:
+    """Menu entries (text, id): what is on disk first, with its size and what is against it."""
+    rows = sorted((m for m in models if "target" in m.roles), key=lambda m: not m.on_disk)
+    return [("Choose for this machine", AUTO), *((_entry(m), m.id) for m in rows)]
+
+
+def drafts(models: Sequence[ModelInfo], pair: Pair | None) -> list[tuple[str, str]]:
+    """Menu entries (text, id): drafters without a model, then models, rejected ones with a word."""
+    known = {option.id: option for option in pair.drafts} if pair else {}
+    rows = sorted((m for m in models if "draft" in m.roles), key=lambda m: not m.on_disk)
+    entries = [("Choose for this target", AUTO), *DRAFTERS]
+    for model in rows:
+        option = known.get(model.id)
+        against = f" · {option.reason}" if option and option.verdict == "rejected" else ""
+        entries.append((_entry(model) + against, model.id))
+    return entries
+
+
+def _entry(model: ModelInfo) -> str:
+    words = [model.name]
+    if model.bytes:
+        words.append(view.size(model.bytes))
+    words.append("on disk" if model.on_disk else model.source)
+    if model.gated:
+        words.append("needs a licence")
+    if model.fits.value == "no":
+        words.append(model.fits.reason)
+    return " · ".join(words)

@@ -1,0 +1,123 @@
+"""A race as HTML: two lanes with their clocks, and the verdict. Knows no gradio, no engine."""
+
+from __future__ import annotations
+
+from html import escape
+
+from app import bubbles, view
+from app.live import Live, facts_of
+from app.race import Outcome, RaceView
+from specdec.contract import Mode
+
+NAMES: dict[Mode, str] = {"speculative": "Speculative", "standard": "Standard"}
+EMPTY = (
+    '<div class="race-empty"><p>One prompt, answered twice by the same model with the same seed: '
+    "once plainly, once speculatively, one after the other, each from an empty cache. The words "
+    "are then compared token by token.</p></div>"
+)
+
+
+def board(now: RaceView) -> str:
+    """Lanes in the order they run, the verdict above them when there is one."""
+    lanes = "".join(_lane(now, mode) for mode in now.order)
+    return f'<div class="race">{_head(now)}<div class="lanes">{lanes}</div></div>'
+
+
+def _head(now: RaceView) -> str:
+    if now.error is not None:
+        return bubbles.error(now.error)
+    if now.stopped:
+        return '<p class="note">Stopped. Nothing was compared.</p>'
+    if now.outcome is not None:
+        return verdict(now, now.outcome)
+    share = None
+    if now.step == "waiting":
+        waits = Live(
+            stage="loading" if now.phase else "waiting", position=now.position, phase=now.phase
+        )
+        text, share = view.waiting(waits)
+    elif now.step == "probe":
+        text = "Timing the other plain runner, for a fair baseline"
+    elif now.step == "checking":
+        text = "Comparing the two replies"
+    else:
+        text = f"{NAMES[now.step]} decoding is running"  # type: ignore[index]
+    return f'<div class="wait" role="status">{bubbles.progress(text, share)}</div>'
+
+
+def verdict(now: RaceView, outcome: Outcome) -> str:
+    """The ratio against the faster plain runner, and what the comparison found."""
+    fast = view.number(now.speculative.metrics.tok_s) if now.speculative else "–"
+    base = view.number(outcome.baseline)
+    which = f"plain decoding in the {outcome.baseline_runner} runner"
+    if now.probe is not None:
+        which += ", the faster of the two plain runners"
+    return (
+        f'<div class="verdict" role="status"><div class="ratio"><b>{outcome.ratio:.2f}×</b>'
+        f"<span>{fast} against {base} tok/s · {escape(which)} · seed {now.seed}</span></div>"
+        f"{_words(outcome)}</div>"
+    )
+
+
+def _words(outcome: Outcome) -> str:
+    if outcome.identical:
+        return (
+            '<div class="words same"><b>Same words</b>'
+            f"<span>all {outcome.compared} tokens compared, none differs</span></div>"
+        )
+    found = outcome.difference
+    if found is None:
+        raise ValueError("two replies that differ, differ somewhere")
+    gap = escape(outcome.gap_note)
+    if outcome.gap is not None and outcome.gap.gap is not None:
+        tie = "a tie within" if outcome.gap.gap < 0.1 else "their scores are apart by"
+        gap = f"{tie} {outcome.gap.gap:.2g}"
+    elif outcome.gap is not None and outcome.gap.identical:
+        gap = "the speculative reply equals plain decoding in its own runner"
+    return (
+        f'<div class="words differ"><b>Differs at token {found.index + 1}</b>'
+        f"<span>…{escape(found.before)}<mark class='spec'>{escape(found.speculative) or '(end)'}"
+        f"</mark> speculative, <mark>{escape(found.standard) or '(end)'}</mark> standard"
+        f"{' · ' + gap if gap else ''}</span></div>"
+    )
+
+
+def _lane(now: RaceView, mode: Mode) -> str:
+    live = now.speculative if mode == "speculative" else now.standard
+    if live is None:
+        state, body, clock, foot = "idle", "<p class='idle'>waits for its turn</p>", "", ""
+    else:
+        state = "done" if live.stage == "done" else "running"
+        text, _ = view.waiting(live)
+        body = (
+            f'<div class="words-out">{_pieces(live)}</div>'
+            if live.text
+            else f"<p>{escape(text)}</p>"
+        )
+        total = live.metrics.first_token_s + live.metrics.decode_s
+        clock = f'<span class="clock">{total:.1f} s</span>'
+        foot = bubbles.footer(facts_of(live), None, writing=state == "running")
+    return (
+        f'<section class="lane {mode} {state}" aria-label="{NAMES[mode]}">'
+        f"<header><h3>{NAMES[mode]}</h3>{clock}</header>"
+        f'<div class="scroll" tabindex="0">{body}</div>{foot}</section>'
+    )
+
+
+def _pieces(live: Live) -> str:
+    """The text as it came: what was drafted and kept is marked."""
+    out: list[str] = []
+    kind, run = "", ""
+    for piece in live.pieces:
+        if piece.kind != kind:
+            out.append(_run(kind, run))
+            kind, run = piece.kind, ""
+        run += piece.text
+    out.append(_run(kind, run))
+    return "".join(out)
+
+
+def _run(kind: str, text: str) -> str:
+    if not text:
+        return ""
+    return f'<span class="kept">{escape(text)}</span>' if kind == "kept" else escape(text)

@@ -1,0 +1,241 @@
+"""The chat tab: turns, the reply being written, the message box. Wiring only.
+
+A handler asks the controller and watches; what it shows comes from `bubbles`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+
+from app import bubbles
+from app.chats import Thread
+from app.controller import Controller
+from app.desk import Options
+from app.line import Job
+from app.live import Live
+from app.markup import Growing
+from app.session import Session
+from app.ui.reply_settings import ReplySettings, options_of
+from app.ui.visit import pill_html, said, session_of
+from specdec.errors import SpecdecError
+
+Update = dict[Any, Any]
+
+BIND = """
+window.specdec.bind(element, (act, data) => {
+  if (act === 'edit') trigger('edit', data);
+  if (act === 'regenerate') trigger('regenerate', data);
+});
+"""
+EDITING = (
+    '<p class="note" role="status">Editing an earlier message: sending replaces it and '
+    "everything after it.</p>"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """Its components. `edited` holds the id of the message being edited, 0 = none."""
+
+    thread: Any
+    live: Any
+    notice: Any
+    box: Any
+    send: Any
+    stop: Any
+    cancel_edit: Any
+    clear: Any
+    mode: Any
+    edited: Any
+
+
+def layout() -> Chat:
+    """Turns above, message box below."""
+    with gr.Column(elem_id="chat"):
+        with gr.Column(elem_id="scroller"):
+            thread = gr.HTML(
+                bubbles.thread(Thread()), elem_id="thread", js_on_load=BIND, apply_default_css=False
+            )
+            live = gr.HTML("", elem_id="live", js_on_load=None, apply_default_css=False)
+        with gr.Column(elem_id="composer"):
+            notice = gr.HTML("", elem_id="notice", js_on_load=None, apply_default_css=False)
+            with gr.Row(elem_id="write"):
+                box = gr.Textbox(
+                    label="Message",
+                    show_label=False,
+                    placeholder="Write a message",
+                    lines=1,
+                    max_lines=10,
+                    autofocus=True,
+                    container=False,
+                    elem_id="message",
+                    scale=1,
+                )
+                send = gr.Button("Send", variant="primary", elem_id="send", scale=0, min_width=84)
+                stop = gr.Button(
+                    "Stop", variant="stop", elem_id="stop", visible=False, scale=0, min_width=84
+                )
+            with gr.Row(elem_id="under"):
+                mode = gr.Radio(
+                    [("Speculative", "speculative"), ("Standard", "standard")],
+                    value="speculative",
+                    label="Decoding",
+                    show_label=False,
+                    container=False,
+                    elem_id="mode",
+                )
+                cancel_edit = gr.Button(
+                    "Cancel editing", size="sm", visible=False, elem_id="cancel-edit", scale=0
+                )
+                clear = gr.Button("Clear this conversation", size="sm", elem_id="clear", scale=0)
+    edited = gr.State(0)
+    return Chat(thread, live, notice, box, send, stop, cancel_edit, clear, mode, edited)
+
+
+class ChatWiring:
+    """Handlers of the chat tab. `others` adds what else changes when a reply begins or ends."""
+
+    def __init__(
+        self,
+        controller: Controller,
+        chat: Chat,
+        settings: ReplySettings,
+        pill: Any,
+        others: Callable[[Session], Update],
+    ) -> None:
+        self.controller = controller
+        self.chat = chat
+        self.settings = settings
+        self.pill = pill
+        self.others = others
+
+    def wire(self, outputs: list[Any]) -> list[Any]:
+        """Attach the handlers; returns the events that follow a reply, for `cancels`."""
+        chat, controls = self.chat, [self.chat.mode, *self.settings.inputs]
+        quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+        follow: dict[str, Any] = {**quiet, "outputs": outputs, "concurrency_limit": None}
+        following = [
+            gr.on(
+                [chat.send.click, chat.box.submit],
+                self.send,
+                [chat.box, chat.edited, *controls],
+                **follow,
+            ),
+            chat.thread.regenerate(self.regenerate, controls, **follow),
+        ]
+        gr.on([chat.thread.edit], self.edit, None, outputs, **quiet)
+        chat.cancel_edit.click(self.cancel_edit, None, outputs, **quiet)
+        chat.stop.click(self.stop, None, None, **quiet)
+        chat.clear.click(
+            self.clear, [chat.mode], outputs, js=CONFIRM_CLEAR, cancels=following, **quiet
+        )
+        return following
+
+    async def send(
+        self, request: gr.Request, text: str, edited: int, mode: str, *values: Any
+    ) -> AsyncIterator[Update]:
+        """Send the message in the box, or put it in place of the one being edited."""
+
+        def start(session: Session, options: Options) -> Job[Live]:
+            if edited:
+                return self.controller.desk.edit(session, edited, text, options)
+            return self.controller.desk.send(session, text, options)
+
+        async for update in self._start(request, mode, values, start):
+            yield update
+
+    async def regenerate(
+        self, request: gr.Request, event: gr.EventData, mode: str, *values: Any
+    ) -> AsyncIterator[Update]:
+        """Make one reply anew."""
+        message = int(event.id)
+
+        def start(session: Session, options: Options) -> Job[Live]:
+            return self.controller.desk.regenerate(session, options, message)
+
+        async for update in self._start(request, mode, values, start):
+            yield update
+
+    async def _start(
+        self,
+        request: gr.Request,
+        mode: str,
+        values: tuple[Any, ...],
+        start: Callable[[Session, Options], Job[Live]],
+    ) -> AsyncIterator[Update]:
+        session = session_of(self.controller, request)
+        try:
+            options = options_of(mode, *values)
+            job = start(session, options)
+            self.controller.keep(session, options)
+        except SpecdecError as error:
+            yield {self.chat.notice: said(error)}
+            return
+        yield {self.chat.box: "", self.chat.edited: 0, **self.shown(session, mode)}
+        async for update in self.follow(session, job, mode):
+            yield update
+
+    async def follow(self, session: Session, job: Job[Live], mode: str) -> AsyncIterator[Update]:
+        """Watch a reply to its end; leaving does not end it."""
+        growing = Growing()
+        async for live in self.controller.watch(job):
+            yield {
+                self.chat.live: bubbles.live(live, growing),
+                self.pill: pill_html(self.controller, session, mode),
+            }
+        yield self.shown(session, mode)
+
+    def shown(self, session: Session, mode: str) -> Update:
+        """Everything the chat tab shows, from what is stored."""
+        thread = self.controller.thread(session)
+        writing = thread.writing is not None
+        return {
+            self.chat.thread: bubbles.thread(thread),
+            self.chat.live: gr.skip() if writing else "",
+            self.chat.notice: "",
+            self.chat.send: gr.update(visible=not writing),
+            self.chat.stop: gr.update(visible=writing),
+            self.chat.cancel_edit: gr.update(visible=False),
+            self.pill: pill_html(self.controller, session, mode),
+            **self.others(session),
+        }
+
+    def stop(self, request: gr.Request) -> None:
+        """The reply ends within one round; `follow` shows what is left of it."""
+        self.controller.desk.stop(session_of(self.controller, request))
+
+    def edit(self, event: gr.EventData, request: gr.Request) -> Update:
+        """Take an earlier message back into the box."""
+        thread = self.controller.thread(session_of(self.controller, request))
+        row = next((row for row in thread.rows if row.id == int(event.id)), None)
+        if row is None:
+            return {self.chat.notice: '<p class="error">That message is gone. Reload the page.</p>'}
+        return {
+            self.chat.box: gr.update(value=row.content, autofocus=True),
+            self.chat.edited: row.id,
+            self.chat.notice: EDITING,
+            self.chat.cancel_edit: gr.update(visible=True),
+        }
+
+    def cancel_edit(self) -> Update:
+        return {
+            self.chat.box: "",
+            self.chat.edited: 0,
+            self.chat.notice: "",
+            self.chat.cancel_edit: gr.update(visible=False),
+        }
+
+    def clear(self, mode: str, request: gr.Request) -> Update:
+        """Delete the turns of this conversation."""
+        session = session_of(self.controller, request)
+        if mode not in ("speculative", "standard"):  # the confirmation was refused
+            return {self.chat.notice: ""}
+        self.controller.clear(session)
+        return {self.chat.live: "", self.chat.edited: 0, **self.shown(session, mode)}
+
+
+CONFIRM_CLEAR = "(mode) => [confirm('Delete all messages of this conversation?') ? mode : '']"

@@ -1,0 +1,123 @@
+"""The list of earlier conversations at the left edge; the owner's only. Wiring and its HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import gradio as gr
+
+from app.controller import Controller
+from app.records import Conversation
+from app.session import Session
+from app.ui import theme
+from app.ui.visit import said, session_of
+from specdec.errors import SpecdecError
+
+Update = dict[Any, Any]
+
+BIND = """
+window.specdec.bind(element, (act, data) => {
+  if (act === 'open') trigger('open', data);
+  if (act === 'rename') {
+    const title = prompt('New title', data.title);
+    if (title) trigger('rename', {id: data.id, title: title});
+  }
+  if (act === 'delete' && confirm('Delete "' + data.title + '" for good?')) trigger('remove', data);
+});
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryList:
+    """Its components."""
+
+    new: Any
+    chats: Any
+
+
+def layout() -> HistoryList:
+    """Logo, the button for a new conversation, the list."""
+    with gr.Sidebar(open=True, width=272, elem_id="history"):
+        gr.HTML(f'<div class="brand">{theme.logo()}<span>specdec</span></div>', js_on_load=None)
+        new = gr.Button("New conversation", elem_id="new", variant="secondary")
+        chats = gr.HTML("", elem_id="chats", js_on_load=BIND, apply_default_css=False)
+    return HistoryList(new, chats)
+
+
+def list_html(conversations: Sequence[Conversation], current: str) -> str:
+    """Titles, the latest first; the one shown is marked."""
+    if not conversations:
+        return '<p class="quiet">Your conversations are kept here, on this computer only.</p>'
+    items = "".join(
+        f'<li class="{"current" if c.id == current else ""}" data-id="{escape(c.id)}" '
+        f'data-title="{escape(c.title or "Untitled")}">'
+        f'<button type="button" data-act="open" class="open"'
+        f"{' aria-current=page' if c.id == current else ''}>"
+        f"{escape(c.title or 'Untitled')}</button>"
+        f'<button type="button" data-act="rename" aria-label="Rename {escape(c.title)}">✎</button>'
+        f'<button type="button" data-act="delete" aria-label="Delete {escape(c.title)}">✕</button>'
+        "</li>"
+        for c in conversations
+    )
+    return f'<nav aria-label="Earlier conversations"><ul>{items}</ul></nav>'
+
+
+class HistoryWiring:
+    """Handlers of the list. `shown` is what the chat tab shows of a session, in a mode."""
+
+    def __init__(
+        self, controller: Controller, parts: HistoryList, chat: Any, shown: Callable[..., Update]
+    ) -> None:
+        self.controller = controller
+        self.parts = parts
+        self.chat = chat
+        self.shown = shown
+
+    def update(self, session: Session) -> Update:
+        """The list as this session may see it."""
+        if session.role != "owner":
+            return {self.parts.chats: ""}
+        found = self.controller.chats.list(session)
+        return {self.parts.chats: list_html(found, session.conversation)}
+
+    def wire(self, outputs: list[Any], following: list[Any], follow: Callable[..., Any]) -> None:
+        """`follow` is what is done after a conversation is opened: watch its reply, if any."""
+        quiet: dict[str, Any] = {
+            "outputs": outputs,
+            "show_progress": "hidden",
+            "api_visibility": "private",
+        }
+        mode = [self.chat.mode]
+        opened = self.parts.chats.open(self.open, mode, cancels=following, **quiet)
+        followed = opened.success(follow, mode, concurrency_limit=None, **quiet)
+        self.parts.new.click(self.new, mode, cancels=[*following, followed], **quiet)
+        self.parts.chats.rename(self.rename, None, **quiet)
+        self.parts.chats.remove(self.remove, mode, **quiet)
+
+    def open(self, event: gr.EventData, mode: str, request: gr.Request) -> Update:
+        return self._then(request, mode, lambda s: self.controller.chats.open(s, str(event.id)))
+
+    def new(self, mode: str, request: gr.Request) -> Update:
+        return self._then(request, mode, self.controller.new)
+
+    def remove(self, event: gr.EventData, mode: str, request: gr.Request) -> Update:
+        return self._then(request, mode, lambda s: self.controller.delete(s, str(event.id)))
+
+    def rename(self, event: gr.EventData, request: gr.Request) -> Update:
+        session = session_of(self.controller, request)
+        try:
+            self.controller.chats.rename(session, str(event.id), str(event.title))
+        except SpecdecError as error:
+            return {self.chat.notice: said(error)}
+        return self.update(session)
+
+    def _then(self, request: gr.Request, mode: str, act: Callable[[Session], None]) -> Update:
+        session = session_of(self.controller, request)
+        try:
+            act(session)
+        except SpecdecError as error:
+            return {self.chat.notice: said(error)}
+        return {self.chat.live: "", self.chat.edited: 0, **self.shown(session, mode)}

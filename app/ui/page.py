@@ -1,0 +1,165 @@
+"""The whole page: parts side by side, and what happens when a tab opens or closes. Wiring only."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from html import escape
+from typing import Any
+
+import gradio as gr
+
+from app import bubbles
+from app.controller import Controller
+from app.desk import Options
+from app.session import Session
+from app.ui import chat, history_list, race, reply_settings, settings_panel
+from app.ui.theme import look as look
+from app.ui.visit import pill_html, session_of
+from app.view import Label
+from specdec.errors import SpecdecError
+
+Update = dict[Any, Any]
+
+
+def build(controller: Controller) -> gr.Blocks:
+    """The page over a controller; serve it with `look()`."""
+    with gr.Blocks(title="specdec chat", fill_height=True, analytics_enabled=False) as page:
+        _Page(controller).wire(page)
+    return page
+
+
+class _Page:
+    def __init__(self, controller: Controller) -> None:
+        self.controller = controller
+        self.history = history_list.layout()
+        self.pill = gr.HTML(
+            bubbles.pill(Label("starting", "busy", "")),
+            elem_id="pill",
+            js_on_load=None,
+            apply_default_css=False,
+        )
+        with gr.Tabs(elem_id="tabs"):
+            with gr.Tab("Chat", id="chat"):
+                self.chat = chat.layout()
+            with gr.Tab("Race", id="race"):
+                self.race = race.layout()
+            with gr.Tab("Models", id="models", visible=False) as self.models_tab:
+                self.models = settings_panel.layout()
+        self.settings = reply_settings.layout()
+
+    def wire(self, page: gr.Blocks) -> None:
+        history = history_list.HistoryWiring(self.controller, self.history, self.chat, self._shown)
+        self.listed = history.update
+        self.chatting = chat.ChatWiring(
+            self.controller, self.chat, self.settings, self.pill, history.update
+        )
+        self.loading = settings_panel.ModelsWiring(
+            self.controller, self.models, self.pill, pill_html
+        )
+        outputs = [*_components(self.chat), self.pill, self.history.chats]
+        outputs.remove(self.chat.mode)
+        following = self.chatting.wire(outputs)
+        history.wire(outputs, following, self.follow)
+        race.RaceWiring(self.controller, self.race, self.settings).wire(self.chat.mode)
+        self.loading.wire(self.chat.mode)
+        self._wire_settings()
+        quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+        arrived = page.load(
+            self.arrive, None, [*outputs, *self._controls(), self.models_tab], **quiet
+        )
+        mode = [self.chat.mode]
+        arrived.then(self.follow, mode, outputs, concurrency_limit=None, **quiet)
+        arrived.then(
+            self.watch_load,
+            mode,
+            [self.pill, *_components(self.models)],
+            concurrency_limit=None,
+            **quiet,
+        )
+        page.unload(self.leave)
+
+    def _wire_settings(self) -> None:
+        controls = [self.chat.mode, *self.settings.inputs]
+        quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+        gr.on(
+            [control.change for control in controls],
+            self.changed,
+            controls,
+            [self.settings.effective, self.pill],
+            trigger_mode="always_last",
+            **quiet,
+        )
+        self.settings.reset.click(
+            lambda: reply_settings.values_of(Options()), None, controls, **quiet
+        )
+
+    def _controls(self) -> list[Any]:
+        return [self.chat.mode, *self.settings.inputs]
+
+    def _shown(self, session: Session, mode: str) -> Update:
+        return self.chatting.shown(session, mode)
+
+    def arrive(self, request: gr.Request) -> Update:
+        """A tab opened: show the conversation its address names, or the latest."""
+        session = session_of(self.controller, request)
+        owner = session.role == "owner"
+        if owner and not session.conversation:
+            self._find(session, str(request.query_params.get("c", "")))
+        options = self.controller.options(session)
+        thread = self.controller.thread(session)
+        if thread.conversation:
+            options = replace(options, system=thread.system)
+        values = reply_settings.values_of(options)
+        shown = self._shown(session, options.mode)
+        if owner and self.controller.notices:
+            shown[self.chat.notice] = "".join(
+                f'<p class="note">{escape(text)}</p>' for text in self.controller.notices
+            )
+        return {
+            **shown,
+            **dict(zip(self._controls(), values, strict=True)),
+            self.models_tab: gr.update(visible=owner),
+        }
+
+    def _find(self, session: Session, named: str) -> None:
+        if named == "new":
+            return
+        known = self.controller.chats.list(session)
+        chosen = next((c.id for c in known if c.id == named), known[0].id if known else "")
+        session.conversation = chosen
+
+    async def follow(self, mode: str, request: gr.Request) -> AsyncIterator[Update]:
+        """Watch the reply of the conversation shown, if one is being made."""
+        session = session_of(self.controller, request)
+        job = self.controller.desk.active(session)
+        if job is None:
+            yield {self.pill: pill_html(self.controller, session, mode)}
+            return
+        async for update in self.chatting.follow(session, job, mode):
+            yield update
+
+    async def watch_load(self, mode: str, request: gr.Request) -> AsyncIterator[Update]:
+        """Watch the first load, or one another tab asked for."""
+        session = session_of(self.controller, request)
+        async for update in self.loading.watch(session, mode):
+            yield update
+
+    def changed(self, request: gr.Request, mode: str, *values: Any) -> Update:
+        """A control moved: say what it comes to, and remember it for the owner."""
+        session = session_of(self.controller, request)
+        label = {self.pill: pill_html(self.controller, session, mode)}
+        try:
+            options = reply_settings.options_of(mode, *values)
+            self.controller.keep(session, options)
+        except SpecdecError as error:
+            text = f'<p class="error">{escape(str(error))}</p>'
+            return {self.settings.effective: text, **label}
+        return {self.settings.effective: reply_settings.effective_html(options), **label}
+
+    def leave(self, request: gr.Request) -> None:
+        self.controller.leave(request.session_hash or "")
+
+
+def _components(parts: Any) -> list[Any]:
+    return [getattr(parts, name) for name in parts.__dataclass_fields__]

@@ -1,0 +1,123 @@
+"""The models tab: what is loaded and why, and the menus that change it. The owner's only."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+
+from app import pair_sheet
+from app.controller import Controller
+from app.session import Session
+from app.ui.visit import said, session_of
+from specdec.errors import SpecdecError
+
+Update = dict[Any, Any]
+EVERY_S = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """Its components."""
+
+    target: Any
+    draft: Any
+    load: Any
+    sheet: Any
+
+
+def layout() -> Models:
+    """Two menus, one button, the reasons."""
+    with gr.Column(elem_id="models"):
+        with gr.Row(elem_id="pick"):
+            target = gr.Dropdown([("Choose for this machine", "")], value="", label="Target")
+            draft = gr.Dropdown([("Choose for this target", "")], value="", label="Draft")
+            load = gr.Button("Load", variant="primary", elem_id="load", scale=0, min_width=110)
+        sheet = gr.HTML("", elem_id="sheet", js_on_load=None, apply_default_css=False)
+    return Models(target, draft, load, sheet)
+
+
+class ModelsWiring:
+    """Handlers of the models tab. `pill` shows the page's status label for a session and mode."""
+
+    def __init__(
+        self, controller: Controller, parts: Models, pill: Any, label: Callable[..., str]
+    ) -> None:
+        self.controller = controller
+        self.parts = parts
+        self.pill = pill
+        self.label = label
+
+    def wire(self, mode: Any) -> None:
+        """The button loads; a menu alone changes nothing, for a load takes a while."""
+        parts = self.parts
+        outputs = [self.pill, parts.sheet, parts.target, parts.draft, parts.load]
+        parts.load.click(
+            self.load,
+            [parts.target, parts.draft, mode],
+            outputs,
+            show_progress="hidden",
+            api_visibility="private",
+            concurrency_limit=None,
+        )
+
+    async def load(
+        self, target: str, draft: str, mode: str, request: gr.Request
+    ) -> AsyncIterator[Update]:
+        """Load the chosen pair, with progress; a failure says why and what stays."""
+        session = session_of(self.controller, request)
+        try:
+            self.controller.load(session, target or None, draft or None)
+        except SpecdecError as error:
+            yield {self.parts.sheet: said(error)}
+            return
+        async for update in self.watch(session, mode):
+            yield update
+
+    async def watch(self, session: Session, mode: str) -> AsyncIterator[Update]:
+        """Status label and reasons while a load runs or waits, and once at its end."""
+        last: tuple[str, str] | None = None
+        while True:
+            job = self.controller.loading()
+            busy = (
+                job is not None and not job.done.is_set()
+            ) or self.controller.phase() is not None
+            now = (self.label(self.controller, session, mode), self.sheet(session))
+            if now != last:
+                yield {self.pill: now[0], self.parts.sheet: now[1]}
+                last = now
+            if not busy:
+                yield self.update(session, mode)
+                return
+            await asyncio.sleep(EVERY_S)
+
+    def sheet(self, session: Session) -> str:
+        if session.role != "owner":
+            return ""
+        controller = self.controller
+        return pair_sheet.sheet(controller.status(), controller.phase(), controller.load_error())
+
+    def update(self, session: Session, mode: str) -> Update:
+        """Everything the tab shows; nothing for a guest."""
+        update: Update = {self.pill: self.label(self.controller, session, mode)}
+        if session.role != "owner":
+            return update
+        status = self.controller.status()
+        models = self.controller.models(session)
+        target = status.pair.target.value if status.pair else ""
+        draft = status.pair.draft.value if status.pair else ""
+        targets = pair_sheet.targets(models)
+        drafts = pair_sheet.drafts(models, status.pair)
+        return {
+            **update,
+            self.parts.sheet: self.sheet(session),
+            self.parts.target: gr.update(choices=targets, value=_known(target, targets)),
+            self.parts.draft: gr.update(choices=drafts, value=_known(draft, drafts)),
+        }
+
+
+def _known(value: str, entries: list[tuple[str, str]]) -> str:
+    return value if any(value == id for _, id in entries) else pair_sheet.AUTO

@@ -1,0 +1,37 @@
+"""The look of the page: colours, system fonts, stylesheets and script. Loads nothing from afar."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+ASSETS = Path(__file__).resolve().parents[2] / "assets"
+STYLES = ("base.css", "chat.css", "race.css", "panel.css")
+SANS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "Noto Sans", "sans-serif")
+MONO = ("ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "DejaVu Sans Mono", "monospace")
+
+
+def look() -> dict[str, Any]:
+    """What gradio's mount or launch takes: theme, css, head, icon."""
+    script = (ASSETS / "page.js").read_text(encoding="utf-8")
+    return {
+        "theme": gr.themes.Base(
+            primary_hue=gr.themes.colors.teal,
+            neutral_hue=gr.themes.colors.stone,
+            font=list(SANS),
+            font_mono=list(MONO),
+        ),
+        "css": "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in STYLES),
+        "head": (
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            f"<script>\n{script}</script>"
+        ),
+        "favicon_path": str(ASSETS / "icon.svg"),
+    }
+
+
+def logo() -> str:
+    """The logo as inline SVG, so that it takes the page's colours."""
+    return (ASSETS / "logo.svg").read_text(encoding="utf-8")

@@ -1,0 +1,78 @@
+// Everything the page does in the browser by itself: copy, stick to the end, name the address.
+// Nothing here reads what a model wrote except to copy it.
+(() => {
+  async function copy(text) {
+    if (navigator.clipboard && window.isSecureContext) return navigator.clipboard.writeText(text);
+    const area = document.createElement("textarea");
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    document.execCommand("copy");
+    area.remove();
+  }
+
+  function told(button, text) {
+    const before = button.textContent;
+    button.textContent = text;
+    setTimeout(() => { button.textContent = before; }, 1200);
+  }
+
+  async function act(button, send) {
+    const name = button.dataset.act;
+    const owner = button.closest("[data-id]");
+    if (name === "copy-code") {
+      await copy(button.closest(".code").querySelector("code").textContent);
+      return told(button, "Copied");
+    }
+    if (name === "copy") {
+      await copy(owner.querySelector(".source").textContent);
+      return told(button, "Copied");
+    }
+    if (owner) send(name, { id: owner.dataset.id, title: owner.dataset.title || "" });
+  }
+
+  // Copying works everywhere; other acts belong to the component that was bound.
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-act]");
+    if (!button || !button.dataset.act.startsWith("copy")) return;
+    act(button, () => {});
+  });
+
+  function bind(element, send) {
+    element.addEventListener("click", (event) => {
+      const button = event.target.closest("[data-act]");
+      if (button && !button.dataset.act.startsWith("copy")) act(button, send);
+    });
+  }
+
+  // Keep the end in view while it grows, unless the reader scrolled up.
+  function stick(scroller) {
+    let end = true;
+    scroller.addEventListener("scroll", () => {
+      end = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 80;
+    });
+    let shown = "";
+    new MutationObserver(() => {
+      const thread = scroller.querySelector("[data-conversation]");
+      const now = thread ? thread.dataset.conversation : "";
+      if (now !== shown) {
+        shown = now;
+        end = true;
+        const url = new URL(location.href);
+        url.searchParams.set("c", now || "new");
+        history.replaceState(null, "", url);
+      }
+      if (end) scroller.scrollTop = scroller.scrollHeight;
+    }).observe(scroller, { childList: true, subtree: true, characterData: true, attributes: true });
+  }
+
+  const wait = new MutationObserver(() => {
+    const scroller = document.getElementById("scroller");
+    if (!scroller) return;
+    wait.disconnect();
+    stick(scroller);
+  });
+  wait.observe(document.documentElement, { childList: true, subtree: true });
+
+  window.specdec = { bind };
+})();
