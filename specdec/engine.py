@@ -8,10 +8,11 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 
-from specdec import assemble
+from specdec import catalogue
+from specdec.assemble import assemble, explain
 from specdec.compare import compare
 from specdec.contract import (
     Cancel,
@@ -37,6 +38,7 @@ from specdec.errors import EngineError
 from specdec.metrics import Metrics
 from specdec.noise import Noise
 from specdec.options import EngineOptions
+from specdec.progress import relay
 from specdec.session import Cached, Session
 from specdec.turn import Task, Turn
 from specdec.turnstile import Ticket, Turnstile
@@ -52,11 +54,11 @@ class LocalEngine:
         self._line = Turnstile()
         self._session: Session | None = None
         self._closed = threading.Event()
-        self._status = Status("starting", versions=assemble.versions())
+        self._status = Status("starting", versions=catalogue.versions())
 
     def models(self) -> Sequence[ModelInfo]:
         """The registry, with what is on disk and what fits."""
-        return assemble.catalogue(self._options)
+        return catalogue.rows(self._options)
 
     def load(self, target: str | None = None, draft: str | None = None) -> Iterator[LoadEvent]:
         """Waits for the running reply; the old pair is let go before the new one is read."""
@@ -67,20 +69,14 @@ class LocalEngine:
                     return
             self._session = None
             try:
-                for step in assemble.assemble(self._options, target, draft, self._closed.is_set):
-                    if isinstance(step, Phase):
-                        self._status = Status("loading", phase=step, versions=self._status.versions)
-                        yield step
-                    else:
-                        self._session = step
-                        self._status = Status(
-                            "ready", pair=step.pair, versions=self._status.versions
-                        )
-                        yield Loaded(step.pair)
+                self._session = yield from self._assemble(target, draft)
+                pair = self._session.pair
+                self._note(Status("ready", pair=pair))
+                yield Loaded(pair)
             except Exception as error:  # reported as an event: the page outlives a failed load
                 _log.exception("load failed")
-                info = ErrorInfo.of(assemble.explain(error))
-                self._status = Status("failed", error=info, versions=self._status.versions)
+                info = ErrorInfo.of(explain(error))
+                self._note(Status("failed", error=info))
                 yield Failed(info)
 
     def stream(self, request: ChatRequest, cancel: Cancel) -> Iterator[Event]:
@@ -94,7 +90,7 @@ class LocalEngine:
                 yield from self._reply(self._need_session(), request, cancel)
         except Exception as error:
             _log.exception("reply failed")
-            yield Failed(ErrorInfo.of(assemble.explain(error)))
+            yield Failed(ErrorInfo.of(explain(error)))
 
     def count_tokens(self, messages: Sequence[Message]) -> int:
         """Tokens of the prompt these messages make, template included."""
@@ -117,6 +113,27 @@ class LocalEngine:
         """End the running reply at its next round and let the models go."""
         self._closed.set()
         self._session = None
+
+    def _assemble(
+        self, target: str | None, draft: str | None
+    ) -> Generator[LoadEvent, None, Session]:
+        """Load in a thread of its own, so that phases are seen while it works."""
+
+        def work(show: Callable[[Phase], None]) -> Session:
+            return assemble(self._options, target, draft, show, self._closed.is_set)
+
+        phases = relay(work)
+        while True:
+            try:
+                phase = next(phases)
+            except StopIteration as end:
+                session: Session = end.value
+                return session
+            self._note(Status("loading", phase=phase))
+            yield phase
+
+    def _note(self, status: Status) -> None:
+        self._status = replace(status, versions=self._status.versions)
 
     def _need_session(self) -> Session:
         if self._session is None:

@@ -42,6 +42,7 @@ class DraftOption:
     reason: str
     bytes_per_step: int | None = None
     on_disk: bool = False
+    usable: bool = True  # False: it cannot draft here at all, asked for or not
 
 
 @dataclass(frozen=True, slots=True)

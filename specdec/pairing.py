@@ -7,6 +7,7 @@ bytes a step reads in the form it will run in: a step of a small model is memory
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from specdec import tokens
@@ -95,9 +96,9 @@ def _judge(
     reads, base = step_bytes(draft, draft_form), step_bytes(target, target_form)
     on_disk = folder is not None
 
-    def option(ok: bool, reason: str) -> DraftOption:
+    def option(ok: bool, reason: str, usable: bool = False) -> DraftOption:
         verdict: Verdict = "possible" if ok else "rejected"
-        return DraftOption(draft.id, draft.name, verdict, reason, reads, on_disk)
+        return DraftOption(draft.id, draft.name, verdict, reason, reads, on_disk, ok or usable)
 
     said = "tokens not compared yet"
     if folder is not None and target_folder is not None:
@@ -115,7 +116,7 @@ def _judge(
         share = reads / base
         cost = f"its step reads {share:.0%} of the target's bytes"
         if share > LIMIT:
-            return option(False, f"{cost}, more than {LIMIT:.0%}")
+            return option(False, f"{cost}, more than {LIMIT:.0%}", usable=True)
         said = f"{cost} ({size_text(reads)}); {said}"
     if draft.context is not None and target.context is not None and draft.context < target.context:
         said += f"; drafts up to its own context of {draft.context} tokens"  # A37
@@ -141,9 +142,7 @@ def _mark(option: DraftOption, pick: str) -> DraftOption:
     reason = option.reason
     if pick == NGRAM:
         reason = f"{reason}; no model draft fits, pays and is here"
-    return DraftOption(
-        option.id, option.name, "chosen", reason, option.bytes_per_step, option.on_disk
-    )
+    return replace(option, verdict="chosen", reason=reason)
 
 
 def pick_target(

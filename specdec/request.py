@@ -13,8 +13,8 @@ Mode = Literal["speculative", "standard"]
 Rule = Literal["match", "reject"]
 Runner = Literal["auto", "static", "fast"]
 
-MAX_K = 16
-"""The longest draft a round may hold; one score call reads k + 1 rows."""
+MAX_K = 7
+"""The longest draft a round may hold: one scoring call reads 8 rows, the draft and one more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,142 @@
+"""A target and a draft, by name -> a session ready to reply, with a reason for every choice.
+
+The order of a load. Knows nothing of turns or conversations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from specdec import device, measure, memory, pairing
+from specdec.depot import Depot, Show, free_bytes, memory_form
+from specdec.device import DeviceChoice
+from specdec.drafters.length import FixedLength, LengthPolicy
+from specdec.drafting import Drafting, Ground, choose_draft
+from specdec.errors import EngineError, FitError
+from specdec.measure import RunnerChoice
+from specdec.options import EngineOptions
+from specdec.pair import Choice, Pair, Phase
+from specdec.prompt import PromptBuilder
+from specdec.registry import Entry
+from specdec.request import MAX_K, Runner
+from specdec.scorer import Scorer
+from specdec.session import Session
+from specdec.target import Kind, open_scorer
+from specdec.tokenizer import Decode, end_ids, load_tokenizer
+from specdec.turn import Length
+
+WIDTH = MAX_K + 1
+"""Rows of a scoring call: the draft and one more."""
+
+CONTEXT = 8192
+"""Most tokens of prompt and reply unless asked otherwise; KV buffers are allocated once."""
+
+
+def explain(error: Exception) -> Exception:
+    """torch's own out-of-memory as an error a user can act on; anything else unchanged."""
+    if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error):
+        return EngineError(
+            "There is not enough memory for this.",
+            "Choose a smaller model or draft, or close other programs.",
+        )
+    return error
+
+
+def assemble(
+    options: EngineOptions,
+    target: str | None,
+    draft: str | None,
+    show: Show,
+    cancelled: Callable[[], bool],
+) -> Session:
+    """Fetch, convert, load and measure. Raises a SpecdecError that says what to do."""
+    depot = Depot(options, show, cancelled)
+    picked = _pick_target(depot, target or options.target)
+    files = depot.ready(depot.registry.get(picked.value))
+    tokenizer = load_tokenizer(files.folder)
+    where = device.choose(
+        options.device,
+        options.dtype,
+        fp32_bytes=memory.weight_bytes(files.entry, "fp32"),
+        free_bytes=memory.free_memory("cpu"),
+    )
+    context = _context(options, files.entry, where)
+    _check_fit(files.entry, where, context)
+    model = depot.load(files, where.device, where.dtype, "dense")
+    context = min(context, model.context)
+    show(Phase("measuring", files.entry.id, "a step of the target, by rows"))
+    runner = measure.choose_runner(model, WIDTH, context, len(tokenizer))
+    ground = Ground(files, model, tokenizer, where, context, WIDTH)
+    drafting = choose_draft(depot, ground, draft or options.draft)
+    pair = Pair(
+        target=picked,
+        draft=drafting.choice,
+        device=where.device_choice,
+        dtype=where.dtype_choice,
+        draft_dtype=drafting.dtype,
+        runner=runner.choice,
+        exact=runner.exact,
+        context=context,
+        k=MAX_K,
+        drafts=drafting.options,
+        notices=tuple(
+            text for text in (files.label, model.reason, *model.notes, *drafting.notices) if text
+        ),
+    )
+    return _session(pair, ground, runner, drafting)
+
+
+def _pick_target(depot: Depot, name: str | None) -> Choice:
+    if name is not None:
+        return Choice(depot.registry.get(name).id, "asked for")
+    where = device.choose(depot.options.device, depot.options.dtype).device
+    return pairing.pick_target(
+        depot.registry, depot.store, where.type, free_bytes(where), depot.hub_reachable
+    )
+
+
+def _context(options: EngineOptions, entry: Entry, where: DeviceChoice) -> int:
+    """What was asked for, else at most CONTEXT and a quarter of free memory in KV buffers."""
+    most = entry.context or CONTEXT
+    if options.context is not None:
+        return min(most, options.context)
+    one = memory.kv_bytes(entry.shape, 1, where.dtype.itemsize)
+    afford = free_bytes(where.device) // 4 // one if one else CONTEXT
+    return max(512, min(most, CONTEXT, afford))
+
+
+def _check_fit(entry: Entry, where: DeviceChoice, context: int) -> None:
+    need = memory.need_bytes(entry, memory_form(where.dtype), context)
+    fit = memory.fits(need, free_bytes(where.device))
+    if fit.ok is False:
+        raise FitError(
+            f"{entry.name} does not fit: it {fit.reason}.",
+            "Choose a smaller model, --dtype bfloat16, or close other programs.",
+        )
+
+
+def _session(pair: Pair, ground: Ground, runner: RunnerChoice, drafting: Drafting) -> Session:
+    model, tokenizer = ground.model, ground.tokenizer
+
+    def open_runner(name: Runner) -> Scorer:
+        kind: Kind = "static" if name == "static" else "fast"
+        return open_scorer(model, kind, WIDTH, pair.context, len(tokenizer))
+
+    def make_length(k: int | None) -> Length:
+        """A k that was asked for is drafted; None drafts what is measured to pay."""
+        if k is not None:
+            return FixedLength(k)
+        return LengthPolicy(runner.costs, drafting.seconds, MAX_K)
+
+    return Session(
+        pair=pair,
+        prompts=PromptBuilder(tokenizer),
+        decode=Decode(tokenizer),
+        end_ids=end_ids(ground.files.folder, tokenizer),
+        drafter=drafting.drafter,
+        runner=runner.runner,
+        open_scorer=open_runner,
+        make_length=make_length,
+    )
