@@ -19,7 +19,8 @@ from torch import Tensor
 
 Stream = Literal["target", "draft", "accept", "residual"]
 
-BLOCK = 64
+_BLOCK_BITS = 6
+BLOCK = 1 << _BLOCK_BITS
 LARGEST, SMALLEST = 27.034, -2.828
 """Bounds of -log E: the least E is 2^-33 / BLOCK, the greatest below 24 ln 2 * (1 + 1/BLOCK)."""
 
@@ -50,18 +51,19 @@ class Noise:
         The least of a block of 64 is Exp(64), sits anywhere in it, and the others exceed it by
         Exp(1): independent exponentials, and a draw passes over blocks instead of ids.
         """
-        n, block = ids.shape[0], ids // BLOCK
-        words = self._words(index, stream, torch.cat((ids, block + _LEAST, block + _PLACE)))
-        least = _exponential(words[n : 2 * n]) / BLOCK
-        here = _place(words[2 * n :]) == ids % BLOCK
-        return torch.where(here, least, least + _exponential(words[:n]))
+        n, block = ids.shape[0], ids >> _BLOCK_BITS
+        words = self._words(index, stream, torch.cat((ids, block | _LEAST, block | _PLACE)))
+        both = _exponential(words[: 2 * n])
+        own, least = both[:n], both[n:] / BLOCK
+        here = _place(words[2 * n :]) == (ids & (BLOCK - 1))
+        return torch.where(here, least, least + own)
 
     def least(
         self, index: int, stream: Stream, blocks: int, device: torch.device
     ) -> tuple[Tensor, Tensor]:
         """The least E of each of the first `blocks` blocks, float32 [b], and its id, int64 [b]."""
         block = torch.arange(blocks, device=device)
-        words = self._words(index, stream, torch.cat((block + _LEAST, block + _PLACE)))
+        words = self._words(index, stream, torch.cat((block | _LEAST, block | _PLACE)))
         return _exponential(words[:blocks]) / BLOCK, block * BLOCK + _place(words[blocks:])
 
     def uniform(self, index: int, stream: Stream) -> float:
@@ -70,28 +72,28 @@ class Noise:
         return ((word >> 12) + 0.5) * 2.0**-52
 
     def _words(self, index: int, stream: Stream, what: Tensor) -> Tensor:
-        """32 random bits for each of `what`, int64. Two keyed rounds: no key shuffles another's."""
+        """32 random bits for each of `what`, int64, any device. Keyed before and in the middle.
+
+        One key alone would only shuffle the words of another. The rounds are C. Wellons'
+        (hash-prospector); every factor is below 2^31, so no product leaves int64.
+        """
         first, second, _ = self._key(index, stream)
-        return _mix(_mix(what ^ first).bitwise_xor_(second))
+        x = what ^ first
+        x ^= x >> 16
+        x = x.mul_(0x21F0AAAD).bitwise_and_(_MASK)
+        x ^= x >> 15
+        x ^= second
+        x = x.mul_(0x735A2D97).bitwise_and_(_MASK)
+        x ^= x >> 15
+        x = x.mul_(0x604BAA4D).bitwise_and_(_MASK)
+        x ^= x >> 16
+        return x
 
     def _key(self, index: int, stream: Stream) -> tuple[int, int, int]:
         """Two 32-bit words for the hash of ids and a 64-bit one for `uniform`."""
         text = f"{self.seed} {self.digest} {index} {stream}".encode()
         first, second, word = struct.unpack("<IIQ", hashlib.blake2b(text, digest_size=16).digest())
         return first, second, word
-
-
-def _mix(x: Tensor) -> Tensor:
-    """A bijection of 32-bit words in int64. Source: C. Wellons' hash-prospector, 16-15-15 form.
-
-    Both factors are below 2^31, so no product leaves int64 and every device agrees.
-    """
-    x = x ^ (x >> 16)
-    x = x.mul_(0x21F0AAAD).bitwise_and_(_MASK)
-    x ^= x >> 15
-    x = x.mul_(0x735A2D97).bitwise_and_(_MASK)
-    x ^= x >> 15
-    return x
 
 
 def _exponential(words: Tensor) -> Tensor:
@@ -106,4 +108,4 @@ def _exponential(words: Tensor) -> Tensor:
 
 def _place(words: Tensor) -> Tensor:
     """Where in its block: the top six bits."""
-    return words >> (_BITS - 6)
+    return words >> (_BITS - _BLOCK_BITS)
