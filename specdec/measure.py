@@ -24,7 +24,10 @@ from specdec.target import Kind, open_scorer
 ALLOWED = 1.10
 """The static runner serves where its step costs at most this many steps of one row (DESIGN 5)."""
 
-REPEATS = 3
+REPEATS = 5
+
+PATIENCE = 3.0
+"""Seconds of measuring after which two turns are enough: a load should not wait on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,21 +45,8 @@ class RunnerChoice:
 
 
 def step_seconds(scorer: Scorer, widths: Sequence[int], repeats: int = REPEATS) -> dict[int, float]:
-    """Median seconds of one `score` by rows; widths alternate, so that a slow spell hits all.
-
-    Leaves the scorer as long as it was. The first call of each width is not counted.
-    """
-    times: dict[int, list[float]] = {width: [] for width in widths}
-    length = scorer.length
-    for turn in range(repeats + 1):
-        for width in widths:
-            began = perf_counter()
-            logits = scorer.score([0] * width)
-            _wait(logits.device)
-            if turn:
-                times[width].append(perf_counter() - began)
-            scorer.rewind(length)
-    return {width: median(seconds) for width, seconds in times.items()}
+    """Median seconds of one `score` by rows. Leaves the scorer as long as it was."""
+    return {w: t for (_, w), t in _alternate([(scorer, w) for w in widths], repeats).items()}
 
 
 def choose_runner(model: Model, width: int, capacity: int, vocab: int) -> RunnerChoice:
@@ -64,30 +54,48 @@ def choose_runner(model: Model, width: int, capacity: int, vocab: int) -> Runner
 
     Raises DeviceError when the model computes no numbers.
     """
-    fast = _warm(open_scorer(model, "fast", width, _short(capacity, width), vocab))
+    short = max(min(capacity, STEP), 2 * width + 2)
+    fast = _warm(open_scorer(model, "fast", width, short, vocab))
     widths = sorted({1, 2, 4, 8, width} & set(range(1, width + 1)))
-    costs = step_seconds(fast, widths)
-    plain = costs[1]
-    if model.weights is None:
-        return RunnerChoice("fast", Choice("fast", model.reason), spread(costs), plain, False)
-    if fast.exact:
-        reason = (
-            f"a row's result does not depend on how many are scored: {_ms(plain)} for 1 row, "
-            f"{_ms(costs[width])} for {width}"
-        )
-        return RunnerChoice("fast", Choice("fast", reason), spread(costs), plain, True)
-    del fast
-    static = _warm(open_scorer(model, "static", width, _short(capacity, width), vocab))
-    fixed = step_seconds(static, [1])[1]
-    figures = f"{_ms(fixed)} for {width} rows against {_ms(plain)} for 1"
-    if static.exact and fixed <= ALLOWED * plain:
+    if model.weights is None or fast.exact:
+        costs = step_seconds(fast, widths)
+        why = model.reason or "a row's result does not depend on how many are scored"
+        reason = f"{why}: {_ms(costs[1])} for 1 row, {_ms(costs[width])} for {width}"
+        return RunnerChoice("fast", Choice("fast", reason), spread(costs), costs[1], fast.exact)
+    static = _warm(open_scorer(model, "static", width, short, vocab))
+    times = _alternate([*((fast, w) for w in widths), (static, 1)], REPEATS)
+    fixed = times[static, 1]
+    costs = {w: times[fast, w] for w in widths}
+    plain = min(costs[1], fixed)
+    figures = f"{_ms(fixed)} for {width} rows against {_ms(costs[1])} for 1"
+    if static.exact and fixed <= ALLOWED * costs[1]:
         every = dict.fromkeys(range(1, width + 1), fixed)
         return RunnerChoice(
-            "static", Choice("static", f"same words: {figures}"), every, min(fixed, plain), True
+            "static", Choice("static", f"same words at one width: {figures}"), every, plain, True
         )
-    why = "costs too much" if static.exact else "is not even-handed on this device"
+    why = "costs too much" if static.exact else "gives other bits by place on this device"
     reason = f"same law, words may differ at near-ties: one fixed width {why} ({figures})"
-    return RunnerChoice("fast", Choice("fast", reason), spread(costs), min(fixed, plain), False)
+    return RunnerChoice("fast", Choice("fast", reason), spread(costs), plain, False)
+
+
+def _alternate(jobs: Sequence[tuple[Scorer, int]], repeats: int) -> dict[tuple[Scorer, int], float]:
+    """Median seconds of `score` for each (scorer, rows), in turns so that a slow spell hits all.
+
+    A first turn is not counted. Ends early, after two counted turns, once `PATIENCE` is used up.
+    """
+    times: dict[tuple[Scorer, int], list[float]] = {job: [] for job in jobs}
+    began = perf_counter()
+    for turn in range(repeats + 1):
+        if turn > 2 and perf_counter() - began > PATIENCE:
+            break
+        for scorer, rows in jobs:
+            length, start = scorer.length, perf_counter()
+            logits = scorer.score([0] * rows)
+            _wait(logits.device)
+            if turn:
+                times[scorer, rows].append(perf_counter() - start)
+            scorer.rewind(length)
+    return {job: median(seconds) for job, seconds in times.items()}
 
 
 def spread(costs: dict[int, float]) -> dict[int, float]:
@@ -100,10 +108,6 @@ def spread(costs: dict[int, float]) -> dict[int, float]:
             full[width] = costs[low] * (1 - share) + costs[high] * share
     full[known[-1]] = costs[known[-1]]
     return full
-
-
-def _short(capacity: int, width: int) -> int:
-    return max(min(capacity, STEP), 2 * width + 2)
 
 
 def _warm(scorer: Scorer) -> Scorer:
