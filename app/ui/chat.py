@@ -31,6 +31,7 @@ window.specdec.bind(element, (act, data) => {
   if (act === 'regenerate') trigger('regenerate', data);
 });
 """
+OPEN_DRAWER = "() => document.querySelector('#drawer .toggle-button').click()"
 EDITING = (
     '<p class="note" role="status">Editing an earlier message: sending replaces it and '
     "everything after it.</p>"
@@ -91,7 +92,9 @@ def layout() -> Chat:
                 cancel_edit = gr.Button(
                     "Cancel editing", size="sm", visible=False, elem_id="cancel-edit", scale=0
                 )
+                tune = gr.Button("Reply settings", size="sm", elem_id="tune", scale=0)
                 clear = gr.Button("Clear this conversation", size="sm", elem_id="clear", scale=0)
+    tune.click(None, None, None, js=OPEN_DRAWER)
     edited = gr.State(0)
     return Chat(thread, live, notice, box, send, stop, cancel_edit, clear, mode, edited)
 

@@ -32,19 +32,24 @@ window.specdec.bind(element, (act, data) => {
 
 @dataclass(frozen=True, slots=True)
 class HistoryList:
-    """Its components."""
+    """Its components; `side` is empty until the visitor is known to be the owner."""
 
+    side: Any
     new: Any
     chats: Any
 
 
 def layout() -> HistoryList:
     """Logo, the button for a new conversation, the list."""
-    with gr.Sidebar(open=True, width=272, elem_id="history"):
-        gr.HTML(f'<div class="brand">{theme.logo()}<span>specdec</span></div>', js_on_load=None)
+    with gr.Sidebar(open=False, width=272, elem_id="history") as side:
+        gr.HTML(
+            f'<div class="brand">{theme.logo()}<span>specdec</span></div>',
+            js_on_load=None,
+            apply_default_css=False,
+        )
         new = gr.Button("New conversation", elem_id="new", variant="secondary")
         chats = gr.HTML("", elem_id="chats", js_on_load=BIND, apply_default_css=False)
-    return HistoryList(new, chats)
+    return HistoryList(side, new, chats)
 
 
 def list_html(conversations: Sequence[Conversation], current: str) -> str:

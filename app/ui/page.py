@@ -20,6 +20,8 @@ from app.view import Label
 from specdec.errors import SpecdecError
 
 Update = dict[Any, Any]
+NARROW = 900
+"""Pixels; below this the list of conversations starts folded away."""
 
 
 def build(controller: Controller) -> gr.Blocks:
@@ -47,6 +49,7 @@ class _Page:
             with gr.Tab("Models", id="models", visible=False) as self.models_tab:
                 self.models = settings_panel.layout()
         self.settings = reply_settings.layout()
+        self.width = gr.Number(0, visible=False, label="Window width")
 
     def wire(self, page: gr.Blocks) -> None:
         history = history_list.HistoryWiring(self.controller, self.history, self.chat, self._shown)
@@ -66,7 +69,11 @@ class _Page:
         self._wire_settings()
         quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
         arrived = page.load(
-            self.arrive, None, [*outputs, *self._controls(), self.models_tab], **quiet
+            self.arrive,
+            [self.width],
+            [*outputs, *self._controls(), self.models_tab, self.history.side],
+            js="() => [window.innerWidth]",
+            **quiet,
         )
         mode = [self.chat.mode]
         arrived.then(self.follow, mode, outputs, concurrency_limit=None, **quiet)
@@ -100,7 +107,7 @@ class _Page:
     def _shown(self, session: Session, mode: str) -> Update:
         return self.chatting.shown(session, mode)
 
-    def arrive(self, request: gr.Request) -> Update:
+    def arrive(self, request: gr.Request, width: float) -> Update:
         """A tab opened: show the conversation its address names, or the latest."""
         session = session_of(self.controller, request)
         owner = session.role == "owner"
@@ -120,6 +127,7 @@ class _Page:
             **shown,
             **dict(zip(self._controls(), values, strict=True)),
             self.models_tab: gr.update(visible=owner),
+            self.history.side: gr.Sidebar(visible=owner, open=owner and width > NARROW),
         }
 
     def _find(self, session: Session, named: str) -> None:

@@ -54,7 +54,11 @@ def layout() -> Race:
     with gr.Column(elem_id="race"):
         with gr.Row(elem_id="race-pick"):
             kind = gr.Dropdown(
-                list(by_kind), value=first, label="Kind of prompt", scale=1, min_width=150
+                [(name.capitalize(), name) for name in by_kind],
+                value=first,
+                label="Kind of prompt",
+                scale=1,
+                min_width=150,
             )
             example = gr.Dropdown(
                 list(by_kind[first]), value=by_kind[first][0], label="Example", scale=4

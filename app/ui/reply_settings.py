@@ -29,8 +29,15 @@ def layout() -> ReplySettings:
     """A drawer at the right edge."""
     start = values_of(Options())[1:]
     with gr.Sidebar(position="right", open=False, width=340, elem_id="drawer"):
-        gr.HTML("<h2>Reply settings</h2>", elem_classes="drawer-title")
-        effective = gr.HTML(effective_html(Options()), elem_id="effective")
+        gr.HTML(
+            "<h2>Reply settings</h2>",
+            elem_classes="drawer-title",
+            js_on_load=None,
+            apply_default_css=False,
+        )
+        effective = gr.HTML(
+            effective_html(Options()), elem_id="effective", js_on_load=None, apply_default_css=False
+        )
         system = gr.Textbox(
             start[0],
             label="System prompt",
@@ -39,9 +46,7 @@ def layout() -> ReplySettings:
             max_lines=8,
             elem_id="system",
         )
-        temperature = gr.Slider(
-            0, 2, start[1], step=0.05, label="Temperature (0 = likeliest token)"
-        )
+        temperature = gr.Slider(0, 2, start[1], step=0.05, label="Temperature (0 = likeliest)")
         top_k = gr.Number(start[2], label="Top-k (0 = off)", precision=0, minimum=0)
         top_p = gr.Slider(0.01, 1, start[3], step=0.01, label="Top-p (1 = off)")
         min_p = gr.Slider(0, 1, start[4], step=0.01, label="Min-p (0 = off)")

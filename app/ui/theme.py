@@ -14,7 +14,8 @@ MONO = ("ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "DejaVu Sans Mono
 
 
 def look() -> dict[str, Any]:
-    """What gradio's mount or launch takes: theme, css, head, icon."""
+    """What gradio's mount or launch takes: theme, head, icon."""
+    styles = "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in STYLES)
     script = (ASSETS / "page.js").read_text(encoding="utf-8")
     return {
         "theme": gr.themes.Base(
@@ -23,9 +24,9 @@ def look() -> dict[str, Any]:
             font=list(SANS),
             font_mono=list(MONO),
         ),
-        "css": "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in STYLES),
         "head": (
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            f"<style>\n{styles}</style>\n"  # gradio's own css= rewrites selectors and loses :has()
             f"<script>\n{script}</script>"
         ),
         "favicon_path": str(ASSETS / "icon.svg"),
