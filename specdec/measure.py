@@ -64,16 +64,23 @@ def choose_runner(model: Model, width: int, capacity: int, vocab: int) -> Runner
         return RunnerChoice("fast", Choice("fast", reason), spread(costs), costs[1], fast.exact)
     static = _warm(open_scorer(model, "static", width, short, vocab))
     times = _alternate([*((fast, w) for w in widths), (static, 1)], REPEATS)
-    fixed = times[static, 1]
     costs = {w: times[fast, w] for w in widths}
-    plain = min(costs[1], fixed)
+    return decide(costs, times[static, 1], static.exact)
+
+
+def decide(costs: dict[int, float], fixed: float, exact: bool) -> RunnerChoice:
+    """Static against a fast runner that is not exact.
+
+    `costs` are the fast one's seconds by rows, 1 to width; `fixed` is the static one's step, and
+    `exact` what its self-test said.
+    """
+    width, plain = max(costs), min(costs[1], fixed)
     figures = f"{_ms(fixed)} for {width} rows against {_ms(costs[1])} for 1"
-    if static.exact and fixed <= ALLOWED * costs[1]:
+    if exact and fixed <= ALLOWED * costs[1]:
         every = dict.fromkeys(range(1, width + 1), fixed)
-        return RunnerChoice(
-            "static", Choice("static", f"same words at one width: {figures}"), every, plain, True
-        )
-    why = "costs too much" if static.exact else "gives other bits by place on this device"
+        reason = f"same words at one width: {figures}"
+        return RunnerChoice("static", Choice("static", reason), every, plain, True)
+    why = "costs too much" if exact else "gives other bits by place on this device"
     reason = f"same law, words may differ at near-ties: one fixed width {why} ({figures})"
     return RunnerChoice("fast", Choice("fast", reason), spread(costs), plain, False)
 

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from specdec import device as module
+from specdec.device import choose
+from specdec.errors import DeviceError
+
+needs_no_gpu = pytest.mark.skipif(
+    torch.cuda.is_available() or torch.backends.mps.is_available(), reason="has a GPU"
+)
+
+
+@needs_no_gpu
+@pytest.mark.parametrize("name", [None, "auto", ""])
+def test_auto_takes_what_is_there_and_says_why(name: str | None) -> None:
+    choice = choose(name, "fp32")
+    assert choice.device == torch.device("cpu")
+    assert choice.device_choice.value == "cpu"
+    assert "GPU" in choice.device_choice.reason
+
+
+@needs_no_gpu
+@pytest.mark.parametrize("name", ["cuda", "cuda:1", "mps", "xla", "gpu", "cpu:x", "meta"])
+def test_an_absent_or_unknown_device_is_refused_with_a_hint(name: str) -> None:
+    with pytest.raises(DeviceError) as caught:
+        choose(name)
+    assert name in caught.value.message
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [("bf16", torch.bfloat16), ("bfloat16", torch.bfloat16), ("float32", torch.float32)],
+)
+def test_an_explicit_dtype_wins(name: str, dtype: torch.dtype) -> None:
+    choice = choose("cpu", name, fp32_bytes=10**12, free_bytes=1)
+    assert choice.dtype == dtype
+    assert choice.dtype_choice.reason == "asked for"
+
+
+def test_an_unknown_dtype_is_refused() -> None:
+    with pytest.raises(DeviceError, match="int3"):
+        choose("cpu", "int3")
+
+
+@pytest.mark.parametrize(
+    ("bf16", "need", "free", "dtype"),
+    [
+        (True, 10, 1000, torch.bfloat16),
+        (False, 10, 1000, torch.float32),
+        (False, 900, 1000, torch.bfloat16),
+        (False, None, None, torch.float32),
+    ],
+)
+def test_dtype_on_a_cpu(
+    monkeypatch: pytest.MonkeyPatch,
+    bf16: bool,
+    need: int | None,
+    free: int | None,
+    dtype: torch.dtype,
+) -> None:
+    monkeypatch.setattr(module, "cpu_has_bf16", lambda: bf16)
+    choice = choose("cpu", None, need, free)
+    assert choice.dtype == dtype
+    assert "bf16" in choice.dtype_choice.reason
+
+
+def test_the_question_about_bf16_is_answered_here() -> None:
+    assert module.cpu_has_bf16() in (True, False)

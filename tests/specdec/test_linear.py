@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+
+from specdec.linear import (
+    BAND,
+    GROUP,
+    Dense,
+    Int4,
+    OneDnn,
+    can_pack_int4,
+    dequantise,
+    make,
+    quantise,
+    uses_onednn,
+)
+
+SIZES = [(64, 32), (100, 96), (576, 576), (2 * BAND + 40, 64)]
+
+
+def random(*size: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*size, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize(("rows", "width"), SIZES)
+@pytest.mark.parametrize("m", [1, 8, 33])
+def test_int4_is_its_dequantised_matrix(rows: int, width: int, m: int) -> None:
+    weight, bias = random(rows, width), random(rows, seed=1).bfloat16()
+    x = random(m, width, seed=2).bfloat16()
+    expected = F.linear(x.float(), dequantise(*quantise(weight)), bias.float())
+    got = Int4.pack(weight, bias)(x)
+    assert got.shape == (m, rows)
+    assert got.dtype == torch.bfloat16
+    assert (got - expected).abs().max() <= 0.02 * expected.abs().max()
+
+
+def test_int4_costs_at_most_half_a_step_and_keeps_the_ends() -> None:
+    weight = random(64, 128)
+    back = dequantise(*quantise(weight))
+    groups = weight.view(64, -1, GROUP)
+    step = (groups.amax(2) - groups.amin(2)) / 15
+    error = (back - weight).abs().view(64, -1, GROUP).amax(2)
+    assert bool((error <= 0.5 * step + 0.02 * groups.abs().amax(2)).all())
+
+
+def test_a_constant_group_survives() -> None:
+    weight = torch.full((64, 32), 0.75)
+    assert torch.allclose(dequantise(*quantise(weight)), weight, atol=1e-3)
+
+
+def test_quantise_leaves_its_input_alone() -> None:
+    weight = random(64, 64)
+    before = weight.clone()
+    quantise(weight)
+    assert torch.equal(weight, before)
+
+
+def test_packing_gives_the_threads_back() -> None:
+    before = torch.get_num_threads()
+    Int4.pack(random(64, 64), None)
+    assert torch.get_num_threads() == before
+
+
+@pytest.mark.skipif(not uses_onednn(torch.device("cpu"), torch.float32), reason="no oneDNN")
+@pytest.mark.parametrize(("rows", "width"), SIZES)
+def test_onednn_is_the_plain_product(rows: int, width: int) -> None:
+    weight, bias, x = random(rows, width), random(rows, seed=1), random(9, width, seed=2)
+    expected = F.linear(x, weight, bias)
+    assert torch.allclose(OneDnn.pack(weight, bias)(x), expected, atol=1e-3, rtol=1e-4)
+
+
+@pytest.mark.skipif(not uses_onednn(torch.device("cpu"), torch.float32), reason="no oneDNN")
+def test_the_form_follows_device_and_dtype() -> None:
+    weight = random(64, 64)
+    assert isinstance(make(weight, None, "dense"), OneDnn)
+    assert isinstance(make(weight.bfloat16(), None, "dense"), Dense)
+    assert isinstance(make(weight.bfloat16(), None, "int4"), Int4)
+
+
+def test_bytes_of_each_form() -> None:
+    weight = random(64, 64)
+    assert Dense(weight.bfloat16()).nbytes == 2 * 64 * 64
+    assert make(weight, None, "dense").nbytes == 4 * 64 * 64
+    assert Int4.pack(weight, None).nbytes == 64 * 64 // 2 + 64 * 64 // GROUP * 4
+
+
+def test_odd_widths_are_not_packed() -> None:
+    assert can_pack_int4(random(8, 64))
+    assert not can_pack_int4(random(8, 40))
