@@ -1,0 +1,55 @@
+"""What the tests of the controller share: one over the fake engine and a real history."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from app.controller import Controller
+from app.history import History
+from app.line import Job
+from app.session import Session
+from app.settings import SettingsFile
+from tests.app.fake_engine import FakeEngine, Script
+
+
+class Kit:
+    """A controller with its parts in reach. Closed by the fixture that makes it."""
+
+    def __init__(self, folder: Path, script: Script | None = None, linger: float = 60.0) -> None:
+        self.engine = FakeEngine(script)
+        self.history = History(folder / "history.db")
+        self.settings = SettingsFile(folder / "settings.json")
+        self.controller = Controller(self.engine, self.history, self.settings, linger)
+
+    @property
+    def script(self) -> Script:
+        return self.engine.script
+
+    def owner(self, key: str = "tab") -> Session:
+        return self.controller.session(key, "owner")
+
+    def guest(self, key: str = "visitor") -> Session:
+        return self.controller.session(key, "guest")
+
+    def close(self) -> None:
+        if self.script.hold is not None:
+            self.script.hold.set()
+        self.controller.close()
+        self.history.close()
+
+
+def finish(job: Job[Any], timeout: float = 10.0) -> Any:
+    """The last snapshot of a job."""
+    assert job.done.wait(timeout), f"still {job.snapshot}"
+    return job.snapshot
+
+
+def until(true: Callable[[], Any], timeout: float = 5.0) -> None:
+    """Wait until something holds."""
+    end = time.monotonic() + timeout
+    while not true():
+        assert time.monotonic() < end, "it never came true"
+        time.sleep(0.005)

@@ -1,0 +1,336 @@
+"""Sending, stopping, queueing, storing: what happens whether or not a page watches."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from app.desk import MAX_MESSAGE, Options
+from app.live import facts_from
+from specdec.contract import ErrorInfo, Sampling
+from specdec.errors import BusyError, HistoryError, SettingError
+from tests.app.desk_kit import Kit, finish, until
+
+OPTIONS = Options(Sampling(seed=7))
+
+
+def held(kit: Kit) -> threading.Event:
+    """Replies now stop after each round until the event is set."""
+    kit.script.hold = threading.Event()
+    return kit.script.hold
+
+
+def test_a_message_is_stored_before_its_first_token(kit: Kit) -> None:
+    kit.script.token_s = 0.2  # the prompt is still being read
+    tab = kit.owner()
+    job = kit.controller.desk.send(tab, "hello", OPTIONS)
+    rows = kit.history.messages(tab.conversation)
+    assert [(r.role, r.content, r.state) for r in rows] == [
+        ("user", "hello", "complete"),
+        ("assistant", "", "partial"),
+    ]
+    job.stop()
+    finish(job)
+
+
+def test_a_reply_nobody_watches_is_stored_with_its_figures(kit: Kit) -> None:
+    tab = kit.owner()
+    live = finish(kit.controller.desk.send(tab, "hello", OPTIONS))
+    stored = kit.history.messages(tab.conversation)[1]
+    assert stored.state == "complete"
+    assert stored.content == live.text
+    assert stored.ids == live.ids
+    assert len(stored.ids) == live.metrics.new_tokens > 50
+    facts = facts_from(stored.metrics, stored.request)
+    assert facts.metrics.rounds == live.metrics.rounds
+    assert facts.metrics.tok_s == pytest.approx(live.metrics.tok_s, rel=0.01)
+    assert (facts.mode, facts.runner, facts.exact, facts.seed) == ("speculative", "static", True, 7)
+    assert (facts.target, facts.draft) == ("smollm2-135m-instruct", "ngram")
+    assert stored.request["sampling"]["seed"] == 7
+
+
+def test_a_growing_reply_is_stored_about_once_a_second(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.replies.SAVE_EVERY_S", 0.05)
+    kit.script.token_s = 0.03
+    tab = kit.owner()
+    job = kit.controller.desk.send(tab, "hello", OPTIONS)
+    until(lambda: kit.history.messages(tab.conversation)[1].content)
+    row = kit.history.messages(tab.conversation)[1]
+    assert row.state == "partial"
+    assert not job.done.is_set()
+    job.stop()
+
+
+def test_stop_ends_within_one_round_and_keeps_the_text(kit: Kit) -> None:
+    gate = held(kit)
+    tab = kit.owner()
+    job = kit.controller.desk.send(tab, "hello", OPTIONS)
+    until(lambda: job.snapshot.text)
+    kit.controller.desk.stop(tab)
+    gate.set()
+    live = finish(job)
+    assert live.reason == "cancelled"
+    assert live.metrics.rounds == 1
+    assert kit.engine.running == 0
+    row = kit.history.messages(tab.conversation)[1]
+    assert row.state == "interrupted"
+    assert row.content == live.text != ""
+
+
+def test_stop_before_its_turn_takes_it_out_of_the_queue(kit: Kit) -> None:
+    gate = held(kit)
+    first, second = kit.owner("one"), kit.owner("two")
+    running = kit.controller.desk.send(first, "hello", OPTIONS)
+    waiting = kit.controller.desk.send(second, "me too", OPTIONS)
+    until(lambda: kit.engine.running)
+    assert kit.controller.live(waiting).position == 1
+    kit.controller.desk.stop(second)
+    assert finish(waiting, 0.1).reason == "cancelled"
+    assert kit.history.messages(second.conversation)[1].state == "interrupted"
+    gate.set()
+    finish(running)
+    assert len(kit.engine.requests) == 1
+
+
+def test_replies_of_two_tabs_are_made_one_after_the_other(kit: Kit) -> None:
+    jobs = [kit.controller.desk.send(kit.owner(f"{i}"), f"message {i}", OPTIONS) for i in range(3)]
+    for job in jobs:
+        assert finish(job).reason == "end"
+    assert [r.messages[-1].content for r in kit.engine.requests] == [
+        f"message {i}" for i in range(3)
+    ]
+
+
+def test_a_second_message_in_the_same_conversation_is_refused(kit: Kit) -> None:
+    gate = held(kit)
+    tab = kit.owner()
+    job = kit.controller.desk.send(tab, "hello", OPTIONS)
+    with pytest.raises(BusyError):
+        kit.controller.desk.send(tab, "again", OPTIONS)
+    assert len(kit.history.messages(tab.conversation)) == 2
+    gate.set()
+    finish(job)
+
+
+def test_a_full_queue_refuses_and_stores_nothing(kit: Kit) -> None:
+    gate = held(kit)
+    jobs = [kit.controller.desk.send(kit.owner("0"), "hello", OPTIONS)]
+    until(lambda: kit.engine.running)
+    jobs += [kit.controller.desk.send(kit.owner(f"{i}"), "hello", OPTIONS) for i in range(1, 9)]
+    late = kit.owner("late")
+    with pytest.raises(BusyError):
+        kit.controller.desk.send(late, "hello", OPTIONS)
+    assert kit.controller.thread(late).rows == ()
+    for job in jobs:
+        job.stop()
+    gate.set()
+    for job in jobs:
+        finish(job)
+
+
+def test_a_closed_tab_stops_the_engine_and_keeps_what_was_written(tmp_path: Path) -> None:
+    kit = Kit(tmp_path, linger=0.0)
+    kit.script.token_s = 0.02
+    tab = kit.owner()
+    job = kit.controller.desk.send(tab, "hello", OPTIONS)
+    until(lambda: job.snapshot.text)
+    kit.controller.leave("tab")
+    live = finish(job, 3)
+    assert live.reason == "cancelled"
+    row = kit.history.messages(tab.conversation)[1]
+    assert row.content == live.text
+    assert row.state == "interrupted"
+    kit.close()
+
+
+def test_a_reload_or_another_tab_keeps_the_reply_going(tmp_path: Path) -> None:
+    kit = Kit(tmp_path, linger=0.05)
+    kit.script.token_s = 0.01
+    job = kit.controller.desk.send(kit.owner(), "hello", OPTIONS)
+    kit.controller.leave("tab")
+    again = kit.owner("the same tab, reloaded")
+    again.conversation = kit.history.conversations()[0].id
+    assert kit.controller.desk.active(again) is job
+    assert finish(job).reason == "end"
+    kit.close()
+
+
+def test_a_message_sent_while_loading_waits_with_the_phase(kit: Kit) -> None:
+    kit.script.load_s = 0.8
+    load = kit.controller.start()
+    job = kit.controller.desk.send(kit.owner(), "hello", OPTIONS)
+    until(lambda: (kit.controller.live(job).phase or load.snapshot.phase).name == "fetching")
+    seen = kit.controller.live(job)
+    assert seen.stage == "loading"
+    assert seen.phase is not None
+    assert seen.phase.total > 0
+    assert finish(job).reason == "end"
+
+
+def test_a_message_loads_the_pair_when_nothing_is_loaded(kit: Kit) -> None:
+    assert finish(kit.controller.desk.send(kit.owner(), "hello", OPTIONS)).reason == "end"
+    assert kit.engine.loads == [(None, None)]
+
+
+def test_a_failure_midway_is_kept_as_interrupted(kit: Kit) -> None:
+    kit.script.fail_after = 10
+    tab = kit.owner()
+    live = finish(kit.controller.desk.send(tab, "hello", OPTIONS))
+    assert live.error is not None
+    row = kit.history.messages(tab.conversation)[1]
+    assert row.state == "interrupted"
+    assert row.content
+    assert facts_from(row.metrics, row.request).error == live.error
+    kit.script.fail_after = None
+    assert finish(kit.controller.desk.send(tab, "go on", OPTIONS)).reason == "end"
+
+
+def test_a_failure_before_the_first_word_leaves_no_empty_turn_in_the_prompt(kit: Kit) -> None:
+    kit.script.fail_start = ErrorInfo("PromptError", "The conversation is too long.", "Shorten it.")
+    tab = kit.owner()
+    finish(kit.controller.desk.send(tab, "first", OPTIONS))
+    assert kit.history.messages(tab.conversation)[1].state == "failed"
+    kit.script.fail_start = None
+    finish(kit.controller.desk.send(tab, "second", OPTIONS))
+    (message,) = kit.engine.requests[-1].messages
+    assert message.content == "first\n\nsecond"
+
+
+def test_an_engine_that_vanishes_is_an_error_with_a_way_on(kit: Kit) -> None:
+    kit.script.die = True
+    live = finish(kit.controller.desk.send(kit.owner(), "hello", OPTIONS))
+    assert live.error is not None
+    assert "again" in live.error.hint
+    kit.script.die = False
+    assert finish(kit.controller.desk.send(kit.owner(), "hello", OPTIONS)).reason == "end"
+
+
+def test_a_history_that_fails_is_said_and_the_reply_goes_on(kit: Kit) -> None:
+    gate = held(kit)
+    job = kit.controller.desk.send(kit.owner(), "hello", OPTIONS)
+    until(lambda: job.snapshot.text)
+    kit.history.close()
+    gate.set()
+    live = finish(job)
+    assert live.reason == "end"
+    assert "could not be stored" in live.notices[-1]
+
+
+def test_regenerate_replaces_the_reply_and_edit_what_follows(kit: Kit) -> None:
+    tab = kit.owner()
+    for text in ("one", "two"):
+        finish(kit.controller.desk.send(tab, text, OPTIONS))
+    rows = kit.controller.thread(tab).rows
+    finish(kit.controller.desk.regenerate(tab, OPTIONS))
+    assert [m.content for m in kit.engine.requests[-1].messages if m.role == "user"] == [
+        "one",
+        "two",
+    ]
+    assert len(kit.controller.thread(tab).rows) == 4
+    finish(kit.controller.desk.edit(tab, rows[0].id, "uno", OPTIONS))
+    rows = kit.controller.thread(tab).rows
+    assert [r.content for r in rows if r.role == "user"] == ["uno"]
+    assert len(rows) == 2
+    with pytest.raises(HistoryError):
+        kit.controller.desk.edit(tab, 999, "x", OPTIONS)
+
+
+def test_a_reply_goes_back_into_the_prompt_with_its_own_ids(kit: Kit) -> None:
+    tab = kit.owner()
+    live = finish(
+        kit.controller.desk.send(tab, "one", Options(Sampling(seed=7), system="Be brief"))
+    )
+    finish(kit.controller.desk.send(tab, "two", Options(Sampling(seed=7), system="Be brief")))
+    request = kit.engine.requests[-1]
+    assert [m.role for m in request.messages] == ["system", "user", "assistant", "user"]
+    assert request.messages[2].ids == live.ids
+    assert request.conversation == tab.conversation
+
+
+def test_empty_and_giant_messages_are_refused(kit: Kit) -> None:
+    for text in ("", "  \n", "x" * (MAX_MESSAGE + 1)):
+        with pytest.raises(SettingError):
+            kit.controller.desk.send(kit.owner(), text, OPTIONS)
+    assert kit.history.conversations() == []
+
+
+def test_watching_shows_at_most_13_updates_a_second_and_always_the_end(kit: Kit) -> None:
+    kit.script.token_s = 0.004
+    kit.script.reply = "word " * 200
+
+    async def look() -> tuple[int, str, float]:
+        job = kit.controller.desk.send(kit.owner(), "hello", Options(mode="standard"))
+        began, seen, text = time.monotonic(), 0, ""
+        async for live in kit.controller.watch(job):
+            seen, text = seen + 1, live.text
+        return seen, text, time.monotonic() - began
+
+    seen, text, took = asyncio.run(look())
+    assert text == "word " * 200
+    assert 5 <= seen <= 13 * took + 2
+
+
+def test_leaving_the_watch_does_not_end_the_reply(kit: Kit) -> None:
+    kit.script.token_s = 0.005
+
+    async def glance() -> None:
+        async for live in kit.controller.watch(job):
+            if live.text:
+                return
+
+    job = kit.controller.desk.send(kit.owner(), "hello", OPTIONS)
+    asyncio.run(glance())
+    assert finish(job).reason == "end"
+
+
+def test_conversations_are_there_after_a_restart(tmp_path: Path) -> None:
+    kit = Kit(tmp_path)
+    finish(kit.controller.desk.send(kit.owner(), "remember me", OPTIONS))
+    kit.close()
+    again = Kit(tmp_path)
+    tab = again.owner()
+    (found,) = again.controller.chats.list(tab)
+    again.controller.chats.open(tab, found.id)
+    thread = again.controller.thread(tab)
+    assert thread.title == "remember me"
+    assert thread.rows[1].content
+    again.close()
+
+
+def test_clear_delete_and_new(kit: Kit) -> None:
+    tab = kit.owner()
+    finish(kit.controller.desk.send(tab, "hello", OPTIONS))
+    first = tab.conversation
+    kit.controller.clear(tab)
+    assert kit.controller.thread(tab).rows == ()
+    assert kit.controller.thread(tab).conversation == first
+    kit.controller.new(tab)
+    assert tab.conversation == ""
+    gate = held(kit)
+    job = kit.controller.desk.send(tab, "hello", OPTIONS)
+    until(lambda: job.snapshot.text)
+    kit.controller.delete(tab, tab.conversation)
+    gate.set()
+    finish(job)
+    assert kit.controller.thread(tab).rows == ()
+    assert [c.id for c in kit.controller.chats.list(tab)] == [first]
+
+
+def test_the_owners_controls_are_remembered(kit: Kit, tmp_path: Path) -> None:
+    kit.controller.keep(kit.owner(), Options(Sampling(temperature=0.1), "standard", system="Short"))
+    kit.controller.keep(kit.guest(), Options(Sampling(temperature=2.0)))
+    again = Kit(tmp_path)
+    options = again.controller.options(again.owner())
+    assert (options.sampling.temperature, options.mode, options.system) == (
+        0.1,
+        "standard",
+        "Short",
+    )
+    assert again.controller.options(again.guest()) == Options()
+    again.close()

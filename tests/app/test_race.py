@@ -1,0 +1,115 @@
+"""The race: same seed, empty caches, a fair baseline, and nothing identical unless compared."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.desk import Options
+from app.race import first_difference
+from app.race_board import board
+from specdec.contract import Sampling
+from specdec.errors import SettingError
+from tests.app.desk_kit import Kit, finish
+
+OPTIONS = Options(Sampling(temperature=0.8))
+
+
+def run(kit: Kit, order: tuple[str, str] = ("standard", "speculative")):  # type: ignore[no-untyped-def]
+    return finish(kit.controller.race(kit.owner(), "race me", OPTIONS, order))  # type: ignore[arg-type]
+
+
+def test_both_lanes_share_seed_and_prompt_and_start_from_an_empty_cache(kit: Kit) -> None:
+    run(kit)
+    lanes = kit.engine.requests[:2]
+    assert [r.mode for r in lanes] == ["standard", "speculative"]
+    assert all(r.fresh for r in kit.engine.requests)
+    assert lanes[0].sampling.seed is not None
+    assert lanes[0].sampling == lanes[1].sampling
+    assert lanes[0].messages == lanes[1].messages
+
+
+def test_the_order_can_be_turned_round(kit: Kit) -> None:
+    run(kit, ("speculative", "standard"))
+    assert [r.mode for r in kit.engine.requests[:2]] == ["speculative", "standard"]
+
+
+def test_nothing_is_cached(kit: Kit) -> None:
+    run(kit)
+    run(kit)
+    seeds = {r.sampling.seed for r in kit.engine.requests}
+    assert len(kit.engine.requests) == 6
+    assert len(seeds) == 2
+
+
+def test_a_static_run_also_times_the_fast_runner_and_the_faster_one_is_the_baseline(
+    kit: Kit,
+) -> None:
+    kit.script.token_s = 0.002
+    view = run(kit)
+    probe = kit.engine.requests[2]
+    assert (probe.runner, probe.mode) == ("fast", "standard")
+    speeds = {
+        "static": view.standard.metrics.tok_s,
+        "fast": view.probe.metrics.tok_s,
+    }
+    assert view.outcome.baseline == max(speeds.values())
+    assert speeds[view.outcome.baseline_runner] == view.outcome.baseline
+    assert view.outcome.ratio == view.speculative.metrics.tok_s / view.outcome.baseline
+
+
+def test_a_fast_run_needs_no_probe(kit: Kit) -> None:
+    kit.script.runner = "fast"
+    assert run(kit).probe is None
+    assert len(kit.engine.requests) == 2
+
+
+def test_equal_ids_are_called_the_same_only_after_comparing_them(kit: Kit) -> None:
+    view = run(kit)
+    assert view.outcome.identical
+    assert view.outcome.compared == len(view.speculative.ids)
+    assert f"all {view.outcome.compared} tokens compared" in board(view)
+
+
+def test_a_difference_is_shown_with_place_texts_and_gap(kit: Kit) -> None:
+    kit.script.differ_at = 12
+    view = run(kit)
+    assert not view.outcome.identical
+    assert view.outcome.difference.index == 12
+    assert view.outcome.difference.standard.startswith("otherwise") or (
+        " otherwise" in view.outcome.difference.standard
+    )
+    shown = board(view)
+    assert "Differs at token 13" in shown
+    assert "a tie within 0.02" in shown
+    assert "Same words" not in shown
+
+
+def test_a_race_that_was_stopped_or_failed_compares_nothing(kit: Kit) -> None:
+    kit.script.fail_after = 8
+    view = run(kit)
+    assert view.outcome is None
+    assert view.error is not None
+    assert "ran out of memory" in board(view)
+    kit.script.fail_after, kit.script.token_s = None, 0.02
+    tab = kit.owner()
+    job = kit.controller.race(tab, "race me", OPTIONS, ("standard", "speculative"))
+    kit.controller.stop_race(tab)
+    view = finish(job, 3)
+    assert view.stopped
+    assert view.outcome is None
+    assert "Nothing was compared" in board(view)
+
+
+def test_a_race_is_never_stored_and_needs_a_prompt(kit: Kit) -> None:
+    run(kit)
+    assert kit.history.conversations() == []
+    with pytest.raises(SettingError):
+        kit.controller.race(kit.owner(), "  ", OPTIONS, ("standard", "speculative"))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "at"),
+    [((1, 2), (1, 2), None), ((1, 2), (1, 3), 1), ((1,), (1, 2), 1), ((), (), None), ((), (1,), 0)],
+)
+def test_first_difference(one: tuple[int, ...], other: tuple[int, ...], at: int | None) -> None:
+    assert first_difference(one, other) == at
