@@ -77,6 +77,7 @@ def fold(live: Live, event: Event) -> Live:
             return replace(
                 live,
                 stage="reading",
+                position=0,
                 phase=None,
                 started=event,
                 notices=notices,
