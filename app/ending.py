@@ -37,6 +37,7 @@ class Ending:
         thread.join(CLOSE_S)
         for child in multiprocessing.active_children():
             child.kill()
+            child.join(0.5)
 
     def exit(self, code: int) -> None:
         """Leave now: a library's thread that never ends must not keep the program alive."""

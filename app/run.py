@@ -11,6 +11,7 @@ import tempfile
 import threading
 import webbrowser
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from app import ports
@@ -29,7 +30,7 @@ EngineMaker = Callable[[EngineOptions], ChatEngine]
 def run(options: LaunchOptions, make_engine: EngineMaker, say: Say) -> int:
     """Serve until Ctrl-C or SIGTERM, then end the process. Raises SpecdecError at start-up."""
     folder = data_dir(options.data_dir)
-    _check_names(options, folder)
+    options = _names_checked(options, folder)
     ending = Ending()
     ending.listen()
     failed = True
@@ -67,7 +68,7 @@ def _start(
             offline=options.offline,
         )
     )
-    _empty_folder(ending)
+    folder_of_page = _empty_folder()
 
     from app.controller import Controller
     from app.history import History
@@ -78,6 +79,7 @@ def _start(
     ending.add(engine.close)  # before the history: a reply that breaks off is still stored
     controller = Controller(engine, history, SettingsFile(folder / "settings.json"))
     ending.add(controller.close)
+    ending.add(lambda: shutil.rmtree(folder_of_page, ignore_errors=True))
     controller.start(options.target, options.draft)
     for notice in controller.notices:
         say(notice)
@@ -87,7 +89,7 @@ def _start(
     from app.ui import page
 
     access = Access(_logins(options))
-    site = make_site(page.build(controller), access, lambda: health(engine.status()))
+    site = make_site(page.build(controller), access, lambda: health(engine.status()), page.look())
     server = Server(site, listener)
     server.start()
     ending.add(server.stop)
@@ -101,22 +103,29 @@ def _start(
         threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
 
 
-def _check_names(options: LaunchOptions, folder: Path) -> None:
+def _names_checked(options: LaunchOptions, folder: Path) -> LaunchOptions:
+    """Raises UnknownModelError naming the nearest; a local folder becomes an absolute path."""
     registry = load_registry(folder)
-    if options.target is not None:
-        registry.get(options.target)
-    if options.draft not in (None, "ngram", "none"):
-        registry.get(options.draft)
+
+    def known(name: str | None) -> str | None:
+        if name is None or name in ("ngram", "none"):
+            return name
+        found = registry.get(name).folder
+        return str(found.absolute()) if found else name
+
+    if options.target in ("ngram", "none"):
+        registry.get(options.target)  # a draft, not a model that answers
+    return replace(options, target=known(options.target), draft=known(options.draft))
 
 
-def _empty_folder(ending: Ending) -> None:
+def _empty_folder() -> str:
     """gradio may serve files of the working directory and its cache: both are empty and our own."""
     folder = tempfile.mkdtemp(prefix="specdec-chat-")
     cache = Path(folder) / "cache"
     cache.mkdir()
     os.environ["GRADIO_TEMP_DIR"] = str(cache)
     os.chdir(folder)
-    ending.add(lambda: shutil.rmtree(folder, ignore_errors=True))
+    return folder
 
 
 def _logins(options: LaunchOptions) -> tuple[Login, ...]:

@@ -5,7 +5,7 @@ Knows the page only as a `gr.Blocks`, and the engine only through `health`.
 
 from __future__ import annotations
 
-import os
+# ruff: noqa: E402  (gradio has to be imported in its own way, and first)
 import socket
 import threading
 import time
@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # gradio reads it while it is imported
-os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
+from app.gradio_import import import_gradio
+
+import_gradio()
 
 import gradio as gr
 import uvicorn

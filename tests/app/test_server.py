@@ -57,12 +57,29 @@ def test_analytics_are_off_before_gradio_is_imported() -> None:
         "import os, sys; assert 'gradio' not in sys.modules; import app.server, gradio as gr;"
         "from gradio import analytics;"
         "assert not analytics.analytics_enabled();"
-        "assert gr.Blocks().analytics_enabled is False; print('off')"
+        "assert gr.Blocks().analytics_enabled is False;"
+        "import inspect; assert inspect.getfile(gr.Textbox).endswith('textbox.py'); print('off')"
     )
     run = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False
     )
     assert run.stdout.strip() == "off", run.stderr
+
+
+def test_gradio_does_not_rewrite_its_stubs() -> None:
+    script = (
+        "import app.server, sys;"
+        "from gradio import component_meta as m; import gradio as gr; seen = [];"
+        "m.create_pyi = lambda *a: seen.append(a) or '';"
+        "from app.gradio_import import without_stubs\n"
+        "with without_stubs():\n"
+        "    m.create_or_modify_pyi(gr.Textbox, 'Textbox', [])\n"
+        "print(len(seen))"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert run.stdout.strip() == "0", run.stderr
 
 
 def test_the_function_is_told_who_asks(served: Served) -> None:
