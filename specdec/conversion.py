@@ -13,6 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from specdec.errors import FitError, LoadError, SourceError
+from specdec.gguf_families import items, unpack
+from specdec.gguf_file import GgufFile
+from specdec.gguf_tokenizer import read_tokenizer
 from specdec.memory import free_memory, size_text
 from specdec.pair import Phase
 
@@ -39,15 +42,7 @@ def converted_bytes(gguf: Path) -> int:
 
     Raises LoadError when the header is not a GGUF one or the file is shorter than it says.
     """
-    from gguf import GGUFReader
-
-    try:
-        tensors = GGUFReader(gguf).tensors
-    except Exception as error:  # struct, Unicode, Index and ValueError: the file is not readable
-        raise LoadError(
-            f"{gguf.name} is truncated or not a GGUF file: {error}.", "Fetch the model anew."
-        ) from error
-    return 2 * sum(int(tensor.n_elements) for tensor in tensors)
+    return 2 * GgufFile(gguf).parameters
 
 
 def convert(
@@ -67,13 +62,14 @@ def convert(
     temporary = folder.with_name(f".{folder.name}.converting")
     shutil.rmtree(temporary, ignore_errors=True)  # what an earlier, interrupted try left
     progress(Phase("converting", model, "reading the file's header", 0, 3))
-    _check_room(gguf, folder, converted_bytes(gguf))
+    file = GgufFile(gguf)
+    _check_room(gguf, folder, 2 * file.parameters)
     temporary.mkdir()
     try:
         progress(Phase("converting", model, "rebuilding the tokenizer", 1, 3))
-        _write_tokenizer(gguf, temporary)
+        ids = _write_tokenizer(file, temporary)
         progress(Phase("converting", model, "unpacking the weights to bf16", 2, 3))
-        _write_weights(gguf, temporary)
+        _write_weights(file, temporary, ids)
         temporary.rename(folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -97,51 +93,58 @@ def _check_room(gguf: Path, folder: Path, need: int) -> None:
         )
 
 
-def _write_tokenizer(gguf: Path, folder: Path) -> None:
-    from specdec.gguf_tokenizer import read_tokenizer
-
-    tokenizer = read_tokenizer(gguf)
+def _write_tokenizer(file: GgufFile, folder: Path) -> dict[str, Any]:
+    """Returns the special ids, as generation_config.json and config.json hold them."""
+    tokenizer = read_tokenizer(file)
     _write_json(folder / "tokenizer.json", tokenizer.json)
     _write_json(folder / "tokenizer_config.json", tokenizer.config)
     ids = {"bos_token_id": tokenizer.bos_id, "pad_token_id": tokenizer.pad_id}
-    named = {name: value for name, value in ids.items() if value is not None}
-    _write_json(
-        folder / "generation_config.json", {"eos_token_id": list(tokenizer.end_ids), **named}
-    )
+    named: dict[str, Any] = {name: value for name, value in ids.items() if value is not None}
+    named["eos_token_id"] = list(tokenizer.end_ids)
+    _write_json(folder / "generation_config.json", named)
+    return named
 
 
-def _write_weights(gguf: Path, folder: Path) -> None:
+def _write_weights(file: GgufFile, folder: Path, ids: dict[str, Any]) -> None:
     """bf16 safetensors and config.json; a tied output matrix is left out."""
     import torch
     from safetensors.torch import save_file
-    from transformers import AutoModelForCausalLM
 
     try:
-        model = AutoModelForCausalLM.from_pretrained(
-            str(gguf.parent), gguf_file=gguf.name, dtype=torch.bfloat16, local_files_only=True
-        )
-    except (ValueError, KeyError, RuntimeError) as error:
+        config, state = _unpack(file)
+    except (ValueError, KeyError, RuntimeError, NotImplementedError) as error:
         raise LoadError(
-            f"{gguf.name} cannot be unpacked: {error}.",
+            f"{file.path.name} cannot be unpacked: {error!r}.",
             "Use the safetensors files of the model instead.",
         ) from error
-    state = dict(model.state_dict())
-    if model.config.tie_word_embeddings:
-        state.pop("lm_head.weight", None)
     for name, tensor in state.items():
         if not torch.isfinite(tensor).all():
             raise LoadError(
-                f"{gguf.name}: {name} holds values that are not numbers.", "Fetch the model anew."
+                f"{file.path.name}: {name} holds values that are not numbers.",
+                "Fetch the model anew.",
             )
-        state[name] = tensor.to(torch.bfloat16).contiguous()
     _save_shards(state, folder, save_file)
-    config: dict[str, Any] = model.config.to_dict()
-    config = {key: value for key, value in config.items() if key not in _KEPT_OUT}
-    config["architectures"] = [type(model).__name__]
-    config["dtype"] = "bfloat16"
-    generation = json.loads((folder / "generation_config.json").read_text())
-    config["eos_token_id"] = generation["eos_token_id"]
-    _write_json(folder / "config.json", config)
+    _write_json(folder / "config.json", {**config, **ids})
+
+
+def _unpack(file: GgufFile) -> tuple[dict[str, Any], dict[str, Any]]:
+    """config.json and bf16 tensors by transformers' names: by our table, else by transformers."""
+    import torch
+
+    known = unpack(file)
+    if known is not None:
+        read = {n: torch.from_numpy(a.copy()).to(torch.bfloat16) for n, a in items(known)}
+        return known.config, read
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(
+        str(file.path.parent), gguf_file=file.path.name, dtype=torch.bfloat16, local_files_only=True
+    )
+    state = {name: t.to(torch.bfloat16).contiguous() for name, t in model.state_dict().items()}
+    if model.config.tie_word_embeddings:
+        state.pop("lm_head.weight", None)
+    config = {k: v for k, v in model.config.to_dict().items() if k not in _KEPT_OUT}
+    return {**config, "architectures": [type(model).__name__], "dtype": "bfloat16"}, state
 
 
 def _save_shards(state: dict[str, Any], folder: Path, save: Callable[..., None]) -> None:

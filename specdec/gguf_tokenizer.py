@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from specdec.errors import LoadError
+from specdec.gguf_file import GgufFile
 
 CONTROL, UNUSED = 3, 5  # llama.cpp's token types
 
@@ -56,33 +56,35 @@ class GgufTokenizer:
     pad_id: int | None
 
 
-def read_tokenizer(gguf: Path) -> GgufTokenizer:
+def read_tokenizer(gguf: GgufFile) -> GgufTokenizer:
     """Rebuild the tokenizer a GGUF file describes.
 
     Raises LoadError for a split rule nobody here can reproduce: guessing would change the prompt.
     """
-    from transformers.integrations.gguf import convert_gguf_tokenizer, get_gguf_tokenizer
-    from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_PRE_TOKENIZER_SPLITS
+    from transformers.integrations.gguf import convert_gguf_tokenizer
+    from transformers.integrations.gguf.gguf_tokenizer_mapping import (
+        GGUF_PRE_TOKENIZER_SPLITS,
+        GGUF_TOKENIZER_MAPPING,
+    )
 
-    try:
-        architecture, raw, config = get_gguf_tokenizer(str(gguf))
-    except (ValueError, KeyError) as error:
-        raise LoadError(
-            f"{gguf.name} has no readable tokenizer: {error}.", "Fetch the file anew."
-        ) from error
+    names = GGUF_TOKENIZER_MAPPING["tokenizer"].items()
+    stored = {ours: gguf.metadata.get(f"tokenizer.{theirs}") for theirs, ours in names}
+    raw: dict[str, Any] = {key: value for key, value in stored.items() if value is not None}
+    if not raw.get("tokens"):
+        raise LoadError(f"{gguf.path.name} holds no tokenizer.", "Fetch the model anew.")
     split = raw.get("pre_tokenizer_type")
     known = split in _PRE_TOKENIZERS or split in GGUF_PRE_TOKENIZER_SPLITS
     if raw.get("tokenizer_type") == "gpt2" and not known:
         raise LoadError(
-            f"{gguf.name} splits text by the rule {split!r}, which is not known here.",
+            f"{gguf.path.name} splits text by the rule {split!r}, which is not known here.",
             "Use the safetensors files of the model instead.",
         )
-    backend, _ = convert_gguf_tokenizer(architecture, raw)
+    backend, _ = convert_gguf_tokenizer(gguf.metadata["general.architecture"], raw)
     tokenizer: dict[str, Any] = json.loads(backend.to_str())
     _mend(tokenizer, split, raw)
     return GgufTokenizer(
         json=tokenizer,
-        config=_config(config),
+        config=_config(gguf, raw),
         end_ids=_end_ids(raw),
         bos_id=raw.get("bos_token_id"),
         pad_id=raw.get("pad_token_id"),
@@ -116,7 +118,18 @@ def _end_ids(raw: dict[str, Any]) -> tuple[int, ...]:
     return tuple(sorted(ids))
 
 
-def _config(config: dict[str, Any]) -> dict[str, Any]:
-    named = ("bos_token", "eos_token", "unk_token", "pad_token", "chat_template", "add_bos_token")
-    kept = {name: config[name] for name in named if config.get(name) is not None}
-    return {"tokenizer_class": "PreTrainedTokenizerFast", **kept}
+def _config(gguf: GgufFile, raw: dict[str, Any]) -> dict[str, Any]:
+    texts = {
+        name: raw["tokens"][raw[f"{name}_id"]]
+        for name in ("bos_token", "eos_token", "unk_token", "pad_token")
+        if raw.get(f"{name}_id") is not None
+    }
+    kept = {
+        ours: gguf.metadata[theirs]
+        for theirs, ours in (
+            ("tokenizer.chat_template", "chat_template"),
+            ("tokenizer.ggml.add_bos_token", "add_bos_token"),
+        )
+        if theirs in gguf.metadata
+    }
+    return {"tokenizer_class": "PreTrainedTokenizerFast", **texts, **kept}

@@ -104,7 +104,7 @@ def _grown(folder: Path) -> int:
     biggest = 0
     for file in folder.rglob("*"):
         try:
-            biggest = max(biggest, file.stat().st_size)
+            biggest = max(biggest, file.stat().st_size if file.is_file() else 0)
         except OSError:  # pip renamed it between listing and asking
             continue
     return biggest

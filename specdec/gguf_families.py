@@ -1,0 +1,123 @@
+"""GGUF names and metadata -> config.json and transformers' tensor names, a row per family.
+
+Knows the shapes the lean decoder runs (llama, qwen2, qwen3); None sends others to transformers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from specdec.gguf_file import GgufFile
+
+Array = NDArray[np.float32]
+
+_ENDS = {
+    "token_embd.weight": "model.embed_tokens.weight",
+    "output_norm.weight": "model.norm.weight",
+    "output.weight": "lm_head.weight",
+}
+_LAYER = {
+    "attn_norm": "input_layernorm",
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_q_norm": "self_attn.q_norm",
+    "attn_k_norm": "self_attn.k_norm",
+    "attn_output": "self_attn.o_proj",
+    "ffn_norm": "post_attention_layernorm",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+}
+_CLASSES = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM"}
+
+
+@dataclass(frozen=True, slots=True)
+class Unpacked:
+    """config.json, and each tensor under transformers' name with a call that reads it."""
+
+    config: dict[str, Any]
+    tensors: dict[str, Callable[[], Array]]
+
+
+def unpack(gguf: GgufFile) -> Unpacked | None:
+    """None when the family, a tensor or a position scaling is not one of those known here."""
+    family = gguf.metadata.get("general.architecture")
+    scaled = gguf.metadata.get(f"{family}.rope.scaling.type", "none") != "none"
+    if family not in _CLASSES or scaled:
+        return None
+    config = _config(gguf, family)
+    heads = (config["num_attention_heads"], config["num_key_value_heads"])
+    tensors: dict[str, Callable[[], Array]] = {}
+    for name in gguf.tensors:
+        ours = _name(name)
+        if ours is None:
+            return None
+        tensors[ours] = _reader(gguf, name, heads if family == "llama" else None)
+    return Unpacked(config, tensors)
+
+
+def _config(gguf: GgufFile, family: str) -> dict[str, Any]:
+    def key(name: str, default: Any = None) -> Any:
+        value = gguf.metadata.get(f"{family}.{name}", default)
+        if value is None:
+            raise KeyError(f"{family}.{name}")
+        return value
+
+    heads = key("attention.head_count")
+    return {
+        "architectures": [_CLASSES[family]],
+        "model_type": family,
+        "dtype": "bfloat16",
+        "vocab_size": gguf.tensors["token_embd.weight"].shape[0],
+        "hidden_size": key("embedding_length"),
+        "intermediate_size": key("feed_forward_length"),
+        "num_hidden_layers": key("block_count"),
+        "num_attention_heads": heads,
+        "num_key_value_heads": key("attention.head_count_kv", heads),
+        "head_dim": key("attention.key_length", key("embedding_length") // heads),
+        "hidden_act": "silu",
+        "max_position_embeddings": key("context_length"),
+        # float32 in the file: 9.999999747378752e-06 is what 1e-05 becomes there
+        "rms_norm_eps": float(f"{key('attention.layer_norm_rms_epsilon'):.6g}"),
+        "rope_parameters": {"rope_theta": key("rope.freq_base", 10000.0), "rope_type": "default"},
+        # llama.cpp writes an output matrix only when it is not the embedding
+        "tie_word_embeddings": "output.weight" not in gguf.tensors,
+        **({"attention_bias": False, "mlp_bias": False} if family == "llama" else {}),
+        **({"use_sliding_window": False} if family != "llama" else {}),
+    }
+
+
+def _name(name: str) -> str | None:
+    if name in _ENDS:
+        return _ENDS[name]
+    parts = name.split(".")
+    if len(parts) == 4 and parts[0] == "blk" and parts[2] in _LAYER:
+        return f"model.layers.{parts[1]}.{_LAYER[parts[2]]}.{parts[3]}"
+    return None
+
+
+def _reader(gguf: GgufFile, name: str, heads: tuple[int, int] | None) -> Callable[[], Array]:
+    if heads is not None and ".attn_q." in name:
+        return lambda: _unpermute(gguf.read(name), heads[0])
+    if heads is not None and ".attn_k." in name:
+        return lambda: _unpermute(gguf.read(name), heads[1])
+    return lambda: gguf.read(name)
+
+
+def _unpermute(weight: Array, heads: int) -> Array:
+    """llama.cpp interleaves the rotary halves of llama files (convert_hf_to_gguf.py, permute)."""
+    half = weight.shape[0] // heads // 2
+    paired = weight.reshape(heads, half, 2, *weight.shape[1:])
+    return paired.swapaxes(1, 2).reshape(weight.shape)
+
+
+def items(unpacked: Unpacked) -> Iterator[tuple[str, Array]]:
+    """Tensors one at a time, so that only one is held in float32."""
+    for name, read in unpacked.tensors.items():
+        yield name, read()
