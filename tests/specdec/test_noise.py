@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -17,13 +16,7 @@ V = 151_936
 STREAMS: tuple[Stream, ...] = ("target", "draft", "accept", "residual")
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Thousands of small operations: waiting for a second thread costs more than it gives."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def uniforms(noise: Noise, index: int, stream: Stream, n: int = V) -> torch.Tensor:

@@ -15,6 +15,8 @@ from specdec.noise import Noise
 from specdec.sampling import Law, draw
 from specdec.verify import RULES, Outcome, match, reject, residual
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 P = [0.30, 0.25, 0.20, 0.15, 0.10]
 
 

@@ -1,0 +1,169 @@
+"""`reject` through the real loop: the joint law of three tokens against the exact one.
+
+V = 5, an end token inside, filters and penalties on, a draft law that depends on the prefix. The
+first token of a reply is never drafted, so the tables force it and the three after it count.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+import torch
+
+from specdec.contract import NeverCancel, Round
+from specdec.detokenize import TextStream
+from specdec.drafters.base import Drafter
+from specdec.drafters.model import ModelDrafter
+from specdec.noise import Noise
+from specdec.request import Rule, Sampling
+from specdec.sampling import law
+from specdec.turn import Task, Turn
+from tests.fakes import Proposing, Table, TableScorer, Withdrawing, disagreeing_pair
+
+V, END, FIRST = 5, 0, 1
+PROMPT = (2, 3)
+SAMPLES = 700
+PLAIN = Sampling(temperature=1.0, max_tokens=9)
+SHAPED = Sampling(
+    temperature=0.9,
+    top_k=4,
+    top_p=0.97,
+    min_p=0.02,
+    repetition_penalty=1.2,
+    frequency_penalty=0.3,
+    presence_penalty=0.2,
+    max_tokens=9,
+)
+Cells = dict[tuple[int, ...], float]
+
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def tables() -> tuple[Table, Table]:
+    p, q = disagreeing_pair(V, seed=8, agree=0.25, spread=1.1)
+
+    def forced(tokens: tuple[int, ...]) -> torch.Tensor:
+        if len(tokens) > len(PROMPT):
+            return p(tokens)
+        return torch.nn.functional.one_hot(torch.tensor(FIRST), V) * 99.0
+
+    return forced, q
+
+
+class Cycle:
+    """k changes every round, and never looks at a sample."""
+
+    def __init__(self, ks: Sequence[int]) -> None:
+        self._ks = itertools.cycle(ks)
+
+    def choose(self) -> tuple[int, str]:
+        return next(self._ks), ""
+
+    def learn(self, drafted: int, accepted: int) -> None:
+        """Nothing."""
+
+
+def exact(table: Table, sampling: Sampling) -> Cells:
+    """Mass of every reply of FIRST and up to three tokens; shorter ones met the end token."""
+    cells: Cells = {}
+
+    def walk(said: tuple[int, ...], mass: float) -> None:
+        if len(said) == 4:
+            cells[said] = mass
+            return
+        tokens = (*PROMPT, *said)
+        for token, p in enumerate(law(table(tokens), sampling, tokens, len(PROMPT)).dense()):
+            if token == END:
+                cells[said] = mass * float(p)
+            elif p > 0:
+                walk((*said, token), mass * float(p))
+
+    walk((FIRST,), 1.0)
+    return cells
+
+
+def sampled(
+    drafter: str, ks: Sequence[int], sampling: Sampling, rule: Rule = "reject", mutant: bool = False
+) -> tuple[Counter[tuple[int, ...]], Counter[str]]:
+    """The first tokens of SAMPLES replies, and how often a draft was kept in full, in part, not."""
+    p, q = tables()
+    said: Counter[tuple[int, ...]] = Counter()
+    kinds: Counter[str] = Counter()
+    for seed in range(SAMPLES):
+        made: Drafter = ModelDrafter(TableScorer(q, V), "q", V, frozenset({END}))
+        if drafter == "argmax":
+            made = Proposing(lambda tokens, k: _argmax(q, tokens, k))
+        if mutant:
+            made = Withdrawing(made)
+        noise = Noise.of(seed, PROMPT)
+        task = Task(PROMPT, sampling, rule, noise, frozenset({END}), 4096)
+        text = TextStream(lambda ids: "".join(chr(65 + i) for i in ids))
+        turn = Turn(task, TableScorer(p, V), made, Cycle(ks), text)
+        for event in turn.run(NeverCancel()):
+            if isinstance(event, Round) and event.drafted:
+                whole = event.accepted == event.drafted
+                kinds["full" if whole else "partial" if event.accepted else "zero"] += 1
+            if len(turn.reply) >= 4:
+                break
+        said[turn.reply[:4]] += 1
+    return said, kinds
+
+
+def _argmax(table: Table, tokens: Sequence[int], k: int) -> list[int]:
+    """A greedy draft while the target samples (A05)."""
+    known = list(tokens)
+    for _ in range(k):
+        known.append(int(table(tuple(known)).argmax()))
+    return known[len(tokens) :]
+
+
+def surprise(said: Counter[tuple[int, ...]], cells: Cells) -> float:
+    """Chi-square over the cells, those under 5 pooled, standardised: about N(0, 1) if exact."""
+    assert set(said) <= {cell for cell, mass in cells.items() if mass > 0}
+    n = said.total()
+    rows = [(said[cell], n * mass) for cell, mass in cells.items()]
+    large = [row for row in rows if row[1] >= 5]
+    pool = sum(s for s, e in rows if e < 5), sum(e for s, e in rows if e < 5)
+    if pool[1] > 0:
+        large.append(pool)
+    statistic = sum((seen - expected) ** 2 / expected for seen, expected in large)
+    freedom = len(large) - 1
+    return (statistic - freedom) / math.sqrt(2 * freedom)
+
+
+def test_the_exact_law_is_one() -> None:
+    for sampling in (PLAIN, SHAPED):
+        cells = exact(tables()[0], sampling)
+        assert sum(cells.values()) == pytest.approx(1.0, abs=1e-5)
+        assert len(cells) > 20
+
+
+@pytest.mark.parametrize("ks", [(1,), (2,), (3,), (4,), (2, 4, 0, 1, 3)], ids=str)
+def test_reject_has_the_law_of_the_target(ks: tuple[int, ...]) -> None:
+    said, kinds = sampled("model", ks, SHAPED)
+    assert abs(surprise(said, exact(tables()[0], SHAPED))) < 4
+    assert kinds["full"] >= 20
+    assert kinds["zero"] >= 20
+    assert max(ks) == 1 or kinds["partial"] >= 20
+
+
+def test_reject_without_filters_and_with_a_greedy_draft() -> None:
+    said, _ = sampled("argmax", (3,), PLAIN)
+    assert abs(surprise(said, exact(tables()[0], PLAIN))) < 4
+
+
+def test_match_has_the_law_of_the_target_too() -> None:
+    said, _ = sampled("model", (4, 1), SHAPED, rule="match")
+    assert abs(surprise(said, exact(tables()[0], SHAPED))) < 4
+
+
+@pytest.mark.parametrize("ks", [(1,), (4,), (2, 4, 0, 1, 3)], ids=str)
+def test_a_drafter_that_withdraws_low_q_tokens_is_caught(ks: tuple[int, ...]) -> None:
+    """The same samples: the law tests above have the power they need."""
+    said, _ = sampled("model", ks, SHAPED, mutant=True)
+    assert surprise(said, exact(tables()[0], SHAPED)) > 6
