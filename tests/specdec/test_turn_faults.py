@@ -1,0 +1,64 @@
+"""The decode loop where something goes wrong in mid-round, and what a cut leaves in counters."""
+
+from __future__ import annotations
+
+import pytest
+
+from specdec.contract import Finished, NeverCancel, Round, Sampling
+from specdec.detokenize import TextStream
+from specdec.drafters.length import FixedLength
+from specdec.errors import EngineError
+from specdec.noise import Noise
+from specdec.turn import Task, Turn
+from tests.fakes import Proposing, TableScorer, random_table, scripted_table
+
+V, END = 20, 0
+PROMPT = (3, 1, 4, 1, 5)
+
+
+def make(target: TableScorer, drafter: Proposing, k: int) -> Turn:
+    sampling = Sampling(temperature=0, max_tokens=40)
+    task = Task(PROMPT, sampling, "match", Noise.of(0, PROMPT), frozenset({END}), 4096)
+    text = TextStream(lambda ids: "".join(chr(65 + i) for i in ids))
+    return Turn(task, target, drafter, FixedLength(k), text)
+
+
+@pytest.mark.parametrize("bad_at", [6, 8, 9, 11])
+def test_a_failure_in_mid_round_leaves_the_cache_valid(bad_at: int) -> None:
+    """A28: one NaN row. Draft rows were already cached; the next turn must not see them."""
+    table = random_table(V, 4)
+
+    def rotten(tokens: tuple[int, ...]):  # type: ignore[no-untyped-def]
+        logits = table(tokens).clone()
+        logits[END] = -9.0
+        return logits * float("nan") if len(tokens) == bad_at else logits
+
+    def right(tokens, k):  # type: ignore[no-untyped-def]
+        known = list(tokens)
+        for _ in range(k):
+            row = table(tuple(known)).clone()
+            row[END] = -9.0
+            known.append(int(row.argmax()))
+        return known[len(tokens) :]
+
+    target = TableScorer(rotten, V)
+    turn = make(target, Proposing(right), 4)
+    with pytest.raises(EngineError, match="NaN"):
+        list(turn.run(NeverCancel()))
+    assert target.ids == turn.tokens[:-1]
+
+
+@pytest.mark.parametrize("place", [1, 2, 3, 4, 5])
+def test_counters_leave_out_what_an_end_token_cut(place: int) -> None:
+    """B14: a drafted, matched end token and what follows it are in no counter."""
+    reply = [7, 8, 9, 10, 11, 12, 13]
+    reply[place] = END
+    target = TableScorer(scripted_table(reply, len(PROMPT), V), V)
+    start = len(PROMPT)
+    script = Proposing(lambda tokens, k: reply[len(tokens) - start :][:k])
+    events = list(make(target, script, 6).run(NeverCancel()))
+    last = events[-1]
+    assert isinstance(last, Finished)
+    kept = [e.accepted for e in events if isinstance(e, Round)]
+    assert last.metrics.new_tokens == len(last.ids) == place
+    assert sum(kept) == last.metrics.accepted == place - 1
