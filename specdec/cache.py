@@ -89,9 +89,8 @@ class FallbackScorer:
         self._append((0, 0), rows=1)
         cache, self._cache, self._ids = self._cache, self._new_cache(), []
         for layer in cache.layers:
-            window = getattr(layer, "sliding_window", None) if layer.is_sliding else None
-            if window is not None and window <= self.capacity:
-                return f"its cache forgets all but the last {window} tokens"
             if not layer.is_croppable or not hasattr(layer, "keys"):
                 return "its cache holds a running state that cannot be shortened"
+            if layer.is_sliding and layer.sliding_window <= self.capacity:
+                return f"its cache forgets all but the last {layer.sliding_window} tokens"
         return "" if cache.layers else "it keeps no cache of its own"

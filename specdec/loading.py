@@ -23,6 +23,9 @@ from specdec.linear import Form, Linear, can_pack_int4, make
 
 Progress = Callable[[int, int], None]
 
+UNBOUNDED = 1 << 20
+"""The context of a recurrent model, which names no limit."""
+
 
 @dataclass(frozen=True, slots=True)
 class Model:
@@ -220,8 +223,8 @@ def _load_fallback(
     weight_files(folder)
     module = load_module(folder, config, device, dtype)
     text = module.config.get_text_config()
-    size = sum(tensor.nbytes for tensor in module.state_dict().values())
-    heads = int(text.num_attention_heads)
+    size = sum(weight.nbytes for weight in module.parameters())
+    heads = int(getattr(text, "num_attention_heads", 0))  # a recurrent model has none
     notes = ("int4 is for the lean decoder only; the weights stay dense",) if form == "int4" else ()
     return Model(
         architecture=type(module).__name__,
@@ -230,10 +233,10 @@ def _load_fallback(
         form="dense",
         layers=int(text.num_hidden_layers),
         kv_heads=int(getattr(text, "num_key_value_heads", None) or heads),
-        head_dim=int(getattr(text, "head_dim", None) or text.hidden_size // heads),
+        head_dim=int(getattr(text, "head_dim", None) or text.hidden_size // max(heads, 1)),
         hidden=int(text.hidden_size),
         vocab=int(module.get_input_embeddings().weight.shape[0]),
-        context=int(text.max_position_embeddings),
+        context=int(getattr(text, "max_position_embeddings", UNBOUNDED)),
         weight_bytes=size,
         step_bytes=size,
         lean=False,
