@@ -6,7 +6,6 @@ install is taken up again, so an interruption or an update of the project repair
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import platform
@@ -56,15 +55,27 @@ def ensure(root: Path, argv: Sequence[str], *, venv: bool, yes: bool, say: Say) 
 
 
 def is_complete(folder: Path, lines: Sequence[str]) -> bool:
-    """Whether an install of exactly these requirements was finished there."""
+    """Whether an install of these requirements, perhaps with more, was finished there."""
     try:
         found = json.loads((folder / MARKER).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
-    return bool(found == _stamp(lines)) and python_in(folder).exists()
+    fits = found.get("python") == platform.python_version()
+    return fits and set(lines) <= set(found["requirements"]) and python_in(folder).exists()
 
 
-def install(root: Path, folder: Path, lines: Sequence[str], *, yes: bool, say: Say) -> None:
+def ensure_dev(root: Path, *, yes: bool, say: Say) -> Path:
+    """What scripts/test needs: `.venv` with the extra [dev]; its interpreter."""
+    folder = root / ".venv"
+    lines = [*requirements.dependencies(root), *requirements.dependencies(root, "dev")]
+    if not is_complete(folder, lines):
+        install(root, folder, lines, yes=yes, say=say, extra="[dev]")
+    return python_in(folder)
+
+
+def install(
+    root: Path, folder: Path, lines: Sequence[str], *, yes: bool, say: Say, extra: str = ""
+) -> None:
     """Make or repair the environment.
 
     Raises SourceError when a command fails, SettingError when a big download was declined.
@@ -84,9 +95,10 @@ def install(root: Path, folder: Path, lines: Sequence[str], *, yes: bool, say: S
     say(f"PyTorch: {plan.reason}.")
     if plan.ask is not None and not yes:
         _consent(plan.ask)
+    pip = (str(python), "-m", "pip")
     if plan.args:
-        _run(say, str(python), "-m", "pip", "install", torch, *plan.args)
-    _run(say, str(python), "-m", "pip", "install", "--editable", str(root))
+        _run(say, *pip, "install", torch, *plan.args)
+    _run(say, *pip, "install", "--editable", f"{root}{extra}")
     if hardware.kind == "cuda":
         works = _runs(python, "-c", "import torch, sys; sys.exit(not torch.cuda.is_available())")
         say("torch.cuda.is_available(): " + ("yes." if works else f"no. {_NO_CUDA}"))
@@ -101,9 +113,8 @@ def python_in(folder: Path) -> Path:
     return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
-def _stamp(lines: Sequence[str]) -> dict[str, str]:
-    digest = hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
-    return {"requirements": digest, "python": platform.python_version()}
+def _stamp(lines: Sequence[str]) -> dict[str, object]:
+    return {"requirements": sorted(lines), "python": platform.python_version()}
 
 
 def _consent(size: int) -> None:

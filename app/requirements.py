@@ -12,10 +12,11 @@ _LINE = re.compile(r"([A-Za-z0-9._-]+)\s*((?:[<>=!~]=?\s*[\w.]+\s*,?\s*)*)")
 _BOUND = re.compile(r"(>=|<)\s*([\d.]+)")
 
 
-def dependencies(root: Path) -> list[str]:
-    """The requirement lines of pyproject.toml, without extras."""
+def dependencies(root: Path, extra: str | None = None) -> list[str]:
+    """The requirement lines of pyproject.toml, or those of one extra."""
     with (root / "pyproject.toml").open("rb") as file:
-        found: list[str] = tomllib.load(file)["project"]["dependencies"]
+        project = tomllib.load(file)["project"]
+    found: list[str] = project["optional-dependencies"][extra] if extra else project["dependencies"]
     return found
 
 

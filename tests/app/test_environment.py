@@ -144,6 +144,7 @@ def test_other_requirements_or_another_python_are_not_complete(
     folder = tmp_path / ".venv"
     install(tmp_path, folder, LINES, yes=False, say=quiet)
     assert not is_complete(folder, [*LINES, "new>=1"])
+    assert is_complete(folder, LINES[:1])  # one with [dev] serves launch.py too
     stamp = json.loads((folder / MARKER).read_text())
     (folder / MARKER).write_text(json.dumps({**stamp, "python": "3.12.0"}))
     assert not is_complete(folder, LINES)
@@ -173,6 +174,20 @@ def test_a_big_download_is_refused_without_a_person(
     assert not any("--editable" in command for command in ran)
     install(tmp_path, tmp_path / ".venv", LINES, yes=True, say=quiet)
     assert any("--editable" in command for command in ran)
+
+
+def test_the_tests_own_environment_has_the_extra(
+    tmp_path: Path, ran: list[tuple[str, ...]]
+) -> None:
+    (tmp_path / "pyproject.toml").write_text(
+        '[project]\ndependencies = ["torch>=2"]\noptional-dependencies = {dev = ["pytest>=8"]}\n'
+    )
+    python = environment.ensure_dev(tmp_path, yes=False, say=quiet)
+    assert ran[-1][-1] == f"{tmp_path}[dev]"
+    assert python.exists()
+    ran.clear()
+    environment.ensure_dev(tmp_path, yes=False, say=quiet)
+    assert ran == []
 
 
 @pytest.mark.parametrize(("answer", "goes"), [("y", True), ("", False), ("n", False)])
