@@ -63,7 +63,7 @@ def convert(
     shutil.rmtree(temporary, ignore_errors=True)  # what an earlier, interrupted try left
     progress(Phase("converting", model, "reading the file's header", 0, 3))
     file = GgufFile(gguf)
-    _check_room(gguf, folder, 2 * file.parameters)
+    _check_room(gguf, folder, 2 * file.parameters, 8 * file.largest)
     temporary.mkdir()
     try:
         progress(Phase("converting", model, "rebuilding the tokenizer", 1, 3))
@@ -77,8 +77,8 @@ def convert(
     return folder
 
 
-def _check_room(gguf: Path, folder: Path, need: int) -> None:
-    """Weights exist once in memory and once on disk while converting."""
+def _check_room(gguf: Path, folder: Path, need: int, beside: int) -> None:
+    """`need` bytes are once in memory and once on disk; `beside` is one tensor in float32, twice."""
     disk = shutil.disk_usage(folder.parent).free
     if need > disk:
         raise SourceError(
@@ -86,9 +86,10 @@ def _check_room(gguf: Path, folder: Path, need: int) -> None:
             f"Free some space beside {folder.parent}, or choose another data folder.",
         )
     memory = free_memory("cpu")
-    if need > memory:
+    if need + beside > memory:
         raise FitError(
-            f"Converting {gguf.name} needs {size_text(need)} of memory, {size_text(memory)} free.",
+            f"Converting {gguf.name} needs {size_text(need + beside)} of memory,"
+            f" {size_text(memory)} free.",
             "Close other programs, or choose a smaller model.",
         )
 
@@ -133,7 +134,7 @@ def _unpack(file: GgufFile) -> tuple[dict[str, Any], dict[str, Any]]:
 
     known = unpack(file)
     if known is not None:
-        read = {n: torch.from_numpy(a.copy()).to(torch.bfloat16) for n, a in items(known)}
+        read = {name: torch.tensor(array).to(torch.bfloat16) for name, array in items(known)}
         return known.config, read
     from transformers import AutoModelForCausalLM
 

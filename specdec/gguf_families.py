@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from specdec.errors import LoadError
 from specdec.gguf_file import GgufFile
 
 Array = NDArray[np.float32]
@@ -46,10 +47,19 @@ class Unpacked:
 
 
 def unpack(gguf: GgufFile) -> Unpacked | None:
-    """None when the family, a tensor or a position scaling is not one of those known here."""
+    """None when the family or a tensor is not one of those known here.
+
+    Raises LoadError for scaled positions: GGUF keeps them in ways neither we nor transformers read,
+    and dropping them would make another model.
+    """
     family = gguf.metadata.get("general.architecture")
-    scaled = gguf.metadata.get(f"{family}.rope.scaling.type", "none") != "none"
-    if family not in _CLASSES or scaled:
+    scaling = gguf.metadata.get(f"{family}.rope.scaling.type", "none")
+    if scaling != "none" or "rope_freqs.weight" in gguf.tensors:
+        raise LoadError(
+            f"{gguf.path.name} uses rope scaling ({scaling}), which is not read from GGUF.",
+            "Use the safetensors files of the model instead.",
+        )
+    if family not in _CLASSES:
         return None
     config = _config(gguf, family)
     heads = (config["num_attention_heads"], config["num_key_value_heads"])

@@ -59,6 +59,11 @@ class GgufFile:
         """Numbers in all tensors."""
         return sum(prod(tensor.shape) for tensor in self.tensors.values())
 
+    @property
+    def largest(self) -> int:
+        """Numbers in the largest tensor."""
+        return max((prod(tensor.shape) for tensor in self.tensors.values()), default=0)
+
     def read(self, name: str) -> NDArray[np.float32]:
         """One tensor, unpacked to float32."""
         from gguf import GGMLQuantizationType, quants

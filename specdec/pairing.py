@@ -26,8 +26,10 @@ of four drafts kept, four such steps cost two scoring passes and win about two t
 CONTEXT = 4096
 """Tokens of KV buffer counted when a choice is made before the real context is known."""
 
-COMFORT = 0.6
-"""A first start picks a target that needs at most this share of what is free."""
+COMFORT = {"cuda": 0.75}
+SHARED_COMFORT = 0.5
+"""A first start picks a target that needs at most this share of what is free; less where other
+programs share the memory."""
 
 CPU_STEP = 2_500_000_000
 """On a CPU also at most this many bytes a step: about 20 GB/s of memory is 8 tokens a second."""
@@ -150,10 +152,11 @@ def pick_target(
 ) -> Choice:
     """The target of a first start: the largest `suggested` one that is comfortable.
 
-    Comfortable: at most `COMFORT` of free memory with its KV buffer, and on a CPU at most
-    `CPU_STEP` bytes a step. It must be here, on a reachable hub and not gated, or packaged and
+    Comfortable: at most the `COMFORT` share of free memory with its KV buffer, and on a CPU at
+    most `CPU_STEP` bytes a step. It must be here, on a reachable hub and not gated, or packaged and
     not opt-in. So without a hub a bare machine gets SmolLM2 135M.
     """
+    limit = COMFORT.get(device_kind, SHARED_COMFORT) * free_bytes
     best: tuple[int, Entry] | None = None
     smallest: tuple[int, Entry] | None = None
     for entry in registry.targets():
@@ -163,7 +166,7 @@ def pick_target(
         if smallest is None or need < smallest[0]:
             smallest = (need, entry)
         slow = device_kind == "cpu" and (step_bytes(entry, "bf16") or 0) > CPU_STEP
-        if need <= COMFORT * free_bytes and not slow and (best is None or need > best[0]):
+        if need <= limit and not slow and (best is None or need > best[0]):
             best = (need, entry)
     chosen = best or smallest
     if chosen is None:
