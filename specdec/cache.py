@@ -31,8 +31,10 @@ class FallbackScorer:
         self._width = width
         self._ids: list[int] = []
         self._cache = self._new_cache()
+        self._singly = False
         self.rewind_reason = self._why_no_rewind()
         self.can_rewind = not self.rewind_reason
+        self._singly = not self.can_rewind and not self._continues()
 
     @property
     def length(self) -> int:
@@ -71,13 +73,33 @@ class FallbackScorer:
         for start in range(0, length, self.chunk):
             self._append(kept[start : start + self.chunk], rows=1)
 
-    @torch.inference_mode()
     def _append(self, ids: Sequence[int], rows: int) -> Tensor:
+        """Read `ids`; the logits of the last `rows` of them, [rows, V]."""
+        if not self._singly or len(ids) == 1:
+            return self._call(ids, rows)
+        return torch.cat([self._call([token], 1) for token in ids])[-rows:]
+
+    @torch.inference_mode()
+    def _call(self, ids: Sequence[int], rows: int) -> Tensor:
         tensor = torch.tensor([list(ids)], dtype=torch.int64).to(self._module.device)
         out = self._module(input_ids=tensor, cache=self._cache, use_cache=True, logits_to_keep=rows)
         self._ids.extend(ids)
-        logits: Tensor = out.logits[0]
+        logits: Tensor = out.logits[0, -rows:]  # not every model heeds logits_to_keep
         return logits
+
+    def _continues(self) -> bool:
+        """Whether several tokens at once carry a running state on.
+
+        Transformers' Mamba starts from nothing there, without a word; such a model reads singly.
+        """
+        ids = list(range(2, 10))
+        self._call(ids[:4], 1)
+        together = self._call(ids[4:], 1)
+        self._ids, self._cache = [], self._new_cache()
+        for token in ids:
+            singly = self._call([token], 1)
+        self._ids, self._cache = [], self._new_cache()
+        return bool((together - singly).abs().max() <= 0.05 * singly.abs().max())
 
     def _new_cache(self) -> Any:
         from transformers import DynamicCache  # here: transformers takes seconds to import
@@ -86,7 +108,7 @@ class FallbackScorer:
 
     def _why_no_rewind(self) -> str:
         """Read two tokens and look at the cache they left: layers are made on first use."""
-        self._append((0, 0), rows=1)
+        self._call((0, 0), rows=1)
         cache, self._cache, self._ids = self._cache, self._new_cache(), []
         for layer in cache.layers:
             if not layer.is_croppable or not hasattr(layer, "keys"):

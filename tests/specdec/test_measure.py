@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from specdec.errors import DeviceError
+from specdec.loading import Model, load_model
+from specdec.measure import check_finite, choose_runner, decide, self_test, spread, step_seconds
+from specdec.runner import Layout
+from tests.tiny import TOKENS, tiny_model
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+CPU = torch.device("cpu")
+STATIC = Layout(8, pad_rows=True, fixed=True)
+FIXED = Layout(8, pad_rows=False, fixed=True)
+
+
+class Sleeper:
+    """A scorer whose step takes a millisecond and two more a row."""
+
+    vocab = capacity = chunk = 64
+    exact = can_rewind = True
+    reusable = 0
+
+    def __init__(self) -> None:
+        self.length = 5
+        self.calls: list[int] = []
+
+    def room(self) -> int:
+        return 8
+
+    def prefill(self, ids: Sequence[int]) -> None:
+        self.length += len(ids)
+
+    def score(self, ids: Sequence[int]) -> Tensor:
+        self.calls.append(len(ids))
+        self.length += len(ids)
+        time.sleep(0.001 + 0.002 * len(ids))
+        return torch.zeros(len(ids), 64)
+
+    def rewind(self, length: int) -> None:
+        self.length = length
+
+
+@dataclass(frozen=True, slots=True)
+class Uneven:
+    """A matrix whose rows feel how many there are, as half-precision kernels do."""
+
+    weight: Tensor
+    even_rows: bool = True
+    nbytes: int = 0
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return x @ self.weight.T + 1e-5 * len(x)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_model(tmp_path_factory.mktemp("llama"))
+
+
+@pytest.fixture(scope="module")
+def bf16(folder: Path) -> Model:
+    return load_model(folder, CPU, torch.bfloat16)
+
+
+def test_step_seconds_takes_turns_and_leaves_the_length() -> None:
+    scorer = Sleeper()
+    costs = step_seconds(scorer, [1, 4, 8], repeats=3)
+    assert scorer.length == 5
+    assert scorer.calls == [1, 4, 8] * 4
+    assert costs[1] >= 0.003
+    assert costs[1] < costs[4] < costs[8]
+
+
+def test_spread_fills_the_gaps() -> None:
+    assert spread({1: 1.0, 4: 2.5}) == {1: 1.0, 2: 1.5, 3: 2.0, 4: 2.5}
+    assert spread({1: 1.0}) == {1: 1.0}
+
+
+def test_one_width_serves_when_it_costs_little() -> None:
+    choice = decide({1: 0.100, 8: 0.110}, fixed=0.109, exact=True)
+    assert (choice.runner, choice.exact) == ("static", True)
+    assert choice.costs == dict.fromkeys(range(1, 9), 0.109)
+    assert choice.plain_cost == 0.100  # claims are against the fastest plain decoding
+    assert "109.0 ms" in choice.choice.reason
+    assert "100.0 ms" in choice.choice.reason
+
+
+@pytest.mark.parametrize(("fixed", "exact"), [(0.111, True), (0.100, False)])
+def test_else_the_fast_runner_serves_and_says_what_that_means(fixed: float, exact: bool) -> None:
+    choice = decide({1: 0.100, 8: 0.300}, fixed, exact)
+    assert (choice.runner, choice.exact) == ("fast", False)
+    assert "near-ties" in choice.choice.reason
+    assert choice.costs[8] == 0.300
+
+
+def test_a_faster_static_step_is_the_baseline() -> None:
+    assert decide({1: 0.100, 8: 0.1}, fixed=0.080, exact=True).plain_cost == 0.080
+
+
+@pytest.mark.parametrize("width", [1, 8, 17])
+def test_choosing_on_a_real_model(bf16: Model, width: int) -> None:
+    choice = choose_runner(bf16, width, 300, TOKENS)
+    assert choice.runner == choice.choice.value
+    assert sorted(choice.costs) == list(range(1, width + 1))
+    assert 0 < choice.plain_cost <= choice.costs[1]
+    assert choice.exact == (choice.runner == "static")
+
+
+def test_an_even_handed_fast_runner_serves_exactly(folder: Path) -> None:
+    model = load_model(folder, CPU, torch.float32)
+    choice = choose_runner(model, 8, 20, TOKENS)
+    if all(matrix.even_rows for matrix in model.weights.matrices()):  # type: ignore[union-attr]
+        assert (choice.runner, choice.exact) == ("fast", True)
+        assert "does not depend" in choice.choice.reason
+
+
+def test_the_self_test_passes_static_and_catches_uneven_rows(bf16: Model) -> None:
+    weights = bf16.weights
+    assert weights is not None
+    assert self_test(weights, STATIC, TOKENS)
+    head = Uneven(weights.embed.clone())
+    assert not self_test(replace(weights, head=head), FIXED, TOKENS)
+    assert self_test(replace(weights, head=head), STATIC, TOKENS)  # one width hides it
+
+
+def test_an_uneven_matrix_in_the_first_layer_is_seen(folder: Path) -> None:
+    weights = load_model(folder, CPU, torch.float32).weights
+    assert weights is not None
+    down = Uneven(torch.randn(64, 96, generator=torch.Generator().manual_seed(0)))
+    first = replace(weights.layers[0], down=down)
+    assert not self_test(replace(weights, layers=(first, *weights.layers[1:])), FIXED, TOKENS)
+
+
+def test_numbers_that_are_none_are_refused_at_load(bf16: Model) -> None:
+    assert bf16.weights is not None
+    broken = replace(bf16.weights, norm=torch.full_like(bf16.weights.norm, torch.nan))
+    with pytest.raises(DeviceError, match="not numbers") as caught:
+        choose_runner(replace(bf16, weights=broken, proofs={}), 8, 100, TOKENS)
+    assert "fp32" in caught.value.hint
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
+def test_check_finite_looks_at_every_row(bad: float) -> None:
+    good = torch.zeros(3, 5)
+    good[:, 2] = -torch.inf  # a token that may not be drawn is no fault
+    check_finite(good)
+    rows = good.clone()
+    rows[1] = bad
+    with pytest.raises(DeviceError):
+        check_finite(rows)
+    if bad != -torch.inf:
+        good[2, 4] = bad
+        with pytest.raises(DeviceError):
+            check_finite(good)
