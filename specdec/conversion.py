@@ -78,7 +78,7 @@ def convert(
 
 
 def _check_room(gguf: Path, folder: Path, need: int, beside: int) -> None:
-    """`need` bytes are once in memory and once on disk; `beside` is one tensor in float32, twice."""
+    """`need` bytes are in memory and on disk; `beside` is one tensor in float32, twice."""
     disk = shutil.disk_usage(folder.parent).free
     if need > disk:
         raise SourceError(

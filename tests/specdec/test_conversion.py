@@ -46,7 +46,7 @@ def write_gguf(
     writer.add_head_count(HEADS)
     writer.add_head_count_kv(KV)
     if family == "qwen3":
-        writer.add_key_length(HIDDEN // HEADS)
+        writer.add_key_length(128)
     writer.add_rope_freq_base(10000.0)
     writer.add_layer_norm_rms_eps(1e-5)
     for key, value in metadata.items():
@@ -77,11 +77,11 @@ def write_gguf(
     vector("output_norm.weight", HIDDEN)
     vector("blk.0.attn_norm.weight", HIDDEN)
     vector("blk.0.ffn_norm.weight", HIDDEN)
-    head = HIDDEN // HEADS
-    matrix("blk.0.attn_q.weight", HIDDEN, HIDDEN)
+    head = 128 if family == "qwen3" else HIDDEN // HEADS  # transformers assumes 128 for qwen3
+    matrix("blk.0.attn_q.weight", HEADS * head, HIDDEN)
     matrix("blk.0.attn_k.weight", KV * head, HIDDEN)
     matrix("blk.0.attn_v.weight", KV * head, HIDDEN)
-    matrix("blk.0.attn_output.weight", HIDDEN, HIDDEN)
+    matrix("blk.0.attn_output.weight", HIDDEN, HEADS * head)
     matrix("blk.0.ffn_gate.weight", INNER, HIDDEN)
     matrix("blk.0.ffn_up.weight", INNER, HIDDEN)
     matrix("blk.0.ffn_down.weight", HIDDEN, INNER)
