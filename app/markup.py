@@ -27,6 +27,7 @@ _LINK = re.compile(r"(https?://|mailto:)", re.IGNORECASE)
 _BLOCK_MATH = {"\\[": "\\]", "$$": "$$"}
 
 
+@lru_cache(maxsize=512)
 def to_html(text: str) -> str:
     """HTML of finished or growing Markdown; an open fence or list is closed as far as it goes."""
     return str(_markdown().render(text))

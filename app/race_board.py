@@ -10,6 +10,7 @@ from app.race import Outcome, RaceView
 from specdec.contract import Mode
 
 NAMES: dict[Mode, str] = {"speculative": "Speculative", "standard": "Standard"}
+LEGEND = '<span class="legend"><span class="kept">shaded</span>: drafted and kept</span>'
 EMPTY = (
     '<div class="race-empty"><p>One prompt, answered twice by the same model with the same seed: '
     "once plainly, once speculatively, one after the other, each from an empty cache. The words "
@@ -99,7 +100,7 @@ def _lane(now: RaceView, mode: Mode) -> str:
         foot = bubbles.footer(facts_of(live), None, writing=state == "running")
     return (
         f'<section class="lane {mode} {state}" aria-label="{NAMES[mode]}">'
-        f"<header><h3>{NAMES[mode]}</h3>{clock}</header>"
+        f"<header><h3>{NAMES[mode]}</h3>{LEGEND if mode == 'speculative' else ''}{clock}</header>"
         f'<div class="scroll" tabindex="0">{body}</div>{foot}</section>'
     )
 

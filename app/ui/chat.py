@@ -20,7 +20,7 @@ from app.live import Live
 from app.markup import Growing
 from app.session import Session
 from app.ui.reply_settings import ReplySettings, options_of
-from app.ui.visit import pill_html, said, session_of
+from app.ui.visit import last_facts, pill_html, said, session_of
 from specdec.errors import SpecdecError
 
 Update = dict[Any, Any]
@@ -116,27 +116,22 @@ class ChatWiring:
         self.pill = pill
         self.others = others
 
-    def wire(self, outputs: list[Any]) -> list[Any]:
-        """Attach the handlers; returns the events that follow a reply, for `cancels`."""
+    def wire(self, outputs: list[Any]) -> None:
+        """Attach the handlers."""
         chat, controls = self.chat, [self.chat.mode, *self.settings.inputs]
         quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
         follow: dict[str, Any] = {**quiet, "outputs": outputs, "concurrency_limit": None}
-        following = [
-            gr.on(
-                [chat.send.click, chat.box.submit],
-                self.send,
-                [chat.box, chat.edited, *controls],
-                **follow,
-            ),
-            chat.thread.regenerate(self.regenerate, controls, **follow),
-        ]
+        gr.on(
+            [chat.send.click, chat.box.submit],
+            self.send,
+            [chat.box, chat.edited, *controls],
+            **follow,
+        )
+        chat.thread.regenerate(self.regenerate, controls, **follow)
         gr.on([chat.thread.edit], self.edit, None, outputs, **quiet)
         chat.cancel_edit.click(self.cancel_edit, None, outputs, **quiet)
         chat.stop.click(self.stop, None, None, **quiet)
-        chat.clear.click(
-            self.clear, [chat.mode], outputs, js=CONFIRM_CLEAR, cancels=following, **quiet
-        )
-        return following
+        chat.clear.click(self.clear, [chat.mode], outputs, js=CONFIRM_CLEAR, **quiet)
 
     async def send(
         self, request: gr.Request, text: str, edited: int, mode: str, *values: Any
@@ -183,14 +178,22 @@ class ChatWiring:
             yield update
 
     async def follow(self, session: Session, job: Job[Live], mode: str) -> AsyncIterator[Update]:
-        """Watch a reply to its end; leaving does not end it."""
+        """Watch a reply to its end, or until the tab shows another conversation.
+
+        Leaving does not end the reply.
+        """
         growing = Growing()
+        place = self.controller.chats.place(session)
+        facts, label = last_facts(self.controller, session), ""
         async for live in self.controller.watch(job):
-            yield {
-                self.chat.live: bubbles.live(live, growing),
-                self.pill: pill_html(self.controller, session, mode),
-            }
-        yield self.shown(session, mode)
+            if self.controller.chats.place(session) != place:
+                yield {self.chat.live: gr.skip()}  # gradio sends the last update once more
+                return
+            before, label = label, pill_html(self.controller, mode, facts)
+            update = {self.chat.live: bubbles.live(live, growing)}
+            yield update if label == before else {**update, self.pill: label}
+        if self.controller.chats.place(session) == place:
+            yield self.shown(session, mode)
 
     def shown(self, session: Session, mode: str) -> Update:
         """Everything the chat tab shows, from what is stored."""
@@ -203,7 +206,7 @@ class ChatWiring:
             self.chat.send: gr.update(visible=not writing),
             self.chat.stop: gr.update(visible=writing),
             self.chat.cancel_edit: gr.update(visible=False),
-            self.pill: pill_html(self.controller, session, mode),
+            self.pill: pill_html(self.controller, mode, last_facts(self.controller, session)),
             **self.others(session),
         }
 

@@ -71,14 +71,23 @@ def list_html(conversations: Sequence[Conversation], current: str) -> str:
 
 
 class HistoryWiring:
-    """Handlers of the list. `shown` is what the chat tab shows of a session, in a mode."""
+    """Handlers of the list. `shown` is what the chat tab shows of a session, in a mode.
+
+    The system prompt belongs to the conversation and comes with it.
+    """
 
     def __init__(
-        self, controller: Controller, parts: HistoryList, chat: Any, shown: Callable[..., Update]
+        self,
+        controller: Controller,
+        parts: HistoryList,
+        chat: Any,
+        system: Any,
+        shown: Callable[..., Update],
     ) -> None:
         self.controller = controller
         self.parts = parts
         self.chat = chat
+        self.system = system
         self.shown = shown
 
     def update(self, session: Session) -> Update:
@@ -88,17 +97,17 @@ class HistoryWiring:
         found = self.controller.chats.list(session)
         return {self.parts.chats: list_html(found, session.conversation)}
 
-    def wire(self, outputs: list[Any], following: list[Any], follow: Callable[..., Any]) -> None:
+    def wire(self, outputs: list[Any], follow: Callable[..., Any]) -> None:
         """`follow` is what is done after a conversation is opened: watch its reply, if any."""
         quiet: dict[str, Any] = {
-            "outputs": outputs,
+            "outputs": [*outputs, self.system],
             "show_progress": "hidden",
             "api_visibility": "private",
         }
         mode = [self.chat.mode]
-        opened = self.parts.chats.open(self.open, mode, cancels=following, **quiet)
-        followed = opened.success(follow, mode, concurrency_limit=None, **quiet)
-        self.parts.new.click(self.new, mode, cancels=[*following, followed], **quiet)
+        opened = self.parts.chats.open(self.open, mode, **quiet)
+        opened.success(follow, mode, concurrency_limit=None, **quiet)
+        self.parts.new.click(self.new, mode, **quiet)
         self.parts.chats.rename(self.rename, None, **quiet)
         self.parts.chats.remove(self.remove, mode, **quiet)
 
@@ -125,4 +134,10 @@ class HistoryWiring:
             act(session)
         except SpecdecError as error:
             return {self.chat.notice: said(error)}
-        return {self.chat.live: "", self.chat.edited: 0, **self.shown(session, mode)}
+        system = self.controller.thread(session).system
+        return {
+            self.chat.live: "",
+            self.chat.edited: 0,
+            self.system: system if session.conversation else gr.skip(),
+            **self.shown(session, mode),
+        }

@@ -15,7 +15,7 @@ from app.desk import Options
 from app.session import Session
 from app.ui import chat, history_list, race, reply_settings, settings_panel
 from app.ui.theme import look as look
-from app.ui.visit import pill_html, session_of
+from app.ui.visit import last_facts, pill_html, session_of
 from app.view import Label
 from specdec.errors import SpecdecError
 
@@ -52,18 +52,20 @@ class _Page:
         self.width = gr.Number(0, visible=False, label="Window width")
 
     def wire(self, page: gr.Blocks) -> None:
-        history = history_list.HistoryWiring(self.controller, self.history, self.chat, self._shown)
+        history = history_list.HistoryWiring(
+            self.controller, self.history, self.chat, self.settings.inputs[0], self._shown
+        )
         self.listed = history.update
         self.chatting = chat.ChatWiring(
             self.controller, self.chat, self.settings, self.pill, history.update
         )
         self.loading = settings_panel.ModelsWiring(
-            self.controller, self.models, self.pill, pill_html
+            self.controller, self.models, self.pill, self._label
         )
         outputs = [*_components(self.chat), self.pill, self.history.chats]
         outputs.remove(self.chat.mode)
-        following = self.chatting.wire(outputs)
-        history.wire(outputs, following, self.follow)
+        self.chatting.wire(outputs)
+        history.wire(outputs, self.follow)
         race.RaceWiring(self.controller, self.race, self.settings).wire(self.chat.mode)
         self.loading.wire(self.chat.mode)
         self._wire_settings()
@@ -90,7 +92,10 @@ class _Page:
         controls = [self.chat.mode, *self.settings.inputs]
         quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
         gr.on(
-            [control.change for control in controls],
+            [
+                control.input if control is self.settings.inputs[0] else control.change
+                for control in controls
+            ],
             self.changed,
             controls,
             [self.settings.effective, self.pill],
@@ -103,6 +108,9 @@ class _Page:
 
     def _controls(self) -> list[Any]:
         return [self.chat.mode, *self.settings.inputs]
+
+    def _label(self, session: Session, mode: str) -> str:
+        return pill_html(self.controller, mode, last_facts(self.controller, session))
 
     def _shown(self, session: Session, mode: str) -> Update:
         return self.chatting.shown(session, mode)
@@ -142,7 +150,7 @@ class _Page:
         session = session_of(self.controller, request)
         job = self.controller.desk.active(session)
         if job is None:
-            yield {self.pill: pill_html(self.controller, session, mode)}
+            yield {self.pill: self._label(session, mode)}
             return
         async for update in self.chatting.follow(session, job, mode):
             yield update
@@ -156,7 +164,7 @@ class _Page:
     def changed(self, request: gr.Request, mode: str, *values: Any) -> Update:
         """A control moved: say what it comes to, and remember it for the owner."""
         session = session_of(self.controller, request)
-        label = {self.pill: pill_html(self.controller, session, mode)}
+        label = {self.pill: self._label(session, mode)}
         try:
             options = reply_settings.options_of(mode, *values)
             self.controller.keep(session, options)

@@ -40,11 +40,11 @@ class Race:
 
 
 def prompts() -> Mapping[str, Sequence[str]]:
-    """The example prompts by kind."""
+    """The example prompts by kind, kinds as the menu shows them."""
     found: Mapping[str, Sequence[str]] = json.loads(
         (ASSETS / "prompts.json").read_text(encoding="utf-8")
     )
-    return found
+    return {kind.capitalize(): examples for kind, examples in found.items()}
 
 
 def layout() -> Race:
@@ -54,11 +54,7 @@ def layout() -> Race:
     with gr.Column(elem_id="race"):
         with gr.Row(elem_id="race-pick"):
             kind = gr.Dropdown(
-                [(name.capitalize(), name) for name in by_kind],
-                value=first,
-                label="Kind of prompt",
-                scale=1,
-                min_width=150,
+                list(by_kind), value=first, label="Kind of prompt", scale=1, min_width=150
             )
             example = gr.Dropdown(
                 list(by_kind[first]), value=by_kind[first][0], label="Example", scale=4

@@ -44,7 +44,7 @@ class ModelsWiring:
     """Handlers of the models tab. `pill` shows the page's status label for a session and mode."""
 
     def __init__(
-        self, controller: Controller, parts: Models, pill: Any, label: Callable[..., str]
+        self, controller: Controller, parts: Models, pill: Any, label: Callable[[Session, str], str]
     ) -> None:
         self.controller = controller
         self.parts = parts
@@ -85,7 +85,7 @@ class ModelsWiring:
             busy = (
                 job is not None and not job.done.is_set()
             ) or self.controller.phase() is not None
-            now = (self.label(self.controller, session, mode), self.sheet(session))
+            now = (self.label(session, mode), self.sheet(session))
             if now != last:
                 yield {self.pill: now[0], self.parts.sheet: now[1]}
                 last = now
@@ -102,7 +102,7 @@ class ModelsWiring:
 
     def update(self, session: Session, mode: str) -> Update:
         """Everything the tab shows; nothing for a guest."""
-        update: Update = {self.pill: self.label(self.controller, session, mode)}
+        update: Update = {self.pill: self.label(session, mode)}
         if session.role != "owner":
             return update
         status = self.controller.status()

@@ -12,6 +12,7 @@ from app.live import Facts, facts_from
 from app.security import role_of
 from app.session import Session
 from app.view import pill as pill_label
+from specdec.contract import Mode
 from specdec.errors import SpecdecError
 
 
@@ -25,19 +26,13 @@ def said(error: SpecdecError) -> str:
     return f'<p class="error" role="alert"><b>{escape(error.message)}</b> {escape(error.hint)}</p>'
 
 
-def pill_html(controller: Controller, session: Session, mode: str) -> str:
-    """The status label as this tab sees it."""
-    return pill(
-        pill_label(
-            controller.status(),
-            controller.phase(),
-            "standard" if mode == "standard" else "speculative",
-            last_facts(controller, session),
-        )
-    )
-
-
 def last_facts(controller: Controller, session: Session) -> Facts | None:
     """How the last reply shown was made."""
     rows = [row for row in controller.thread(session).rows if row.role == "assistant"]
     return facts_from(rows[-1].metrics, rows[-1].request) if rows else None
+
+
+def pill_html(controller: Controller, mode: str, last: Facts | None) -> str:
+    """The status label, where `last` is how the last reply was made."""
+    decoding: Mode = "standard" if mode == "standard" else "speculative"
+    return pill(pill_label(controller.status(), controller.phase(), decoding, last))

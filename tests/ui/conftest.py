@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from app import ports
 from app.access import Access, Login
@@ -39,16 +39,15 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
     os.environ.setdefault("GRADIO_TEMP_DIR", str(tmp_path / "gradio"))
     made: list[tuple[Server, Kit]] = []
 
-    def make(script: Script | None = None, shared: bool = False, start: bool = True) -> Served:
-        kit = Kit(tmp_path, script)
+    def make(script: Script | None = None, shared: bool = False, linger: float = 60.0) -> Served:
+        kit = Kit(tmp_path, script, linger)
         listener = ports.listen("127.0.0.1", 0)
         access = Access(LOGINS if shared else ())
         site = make_site(page.build(kit.controller), access, lambda: {"state": "x"}, page.look())
         server = Server(site, listener)
         server.start()
         made.append((server, kit))
-        if start:
-            kit.controller.start()
+        kit.controller.start()
         return Served(ports.address(listener), kit)
 
     yield make
@@ -59,6 +58,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
+    expect.set_options(timeout=20_000)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield browser

@@ -106,6 +106,39 @@ def test_a_tab_closed_in_mid_answer_loses_nothing(serve: Serve, tab: Page) -> No
     expect(other.locator("#thread .turn.user")).to_contain_text("hello")
 
 
+def test_a_closed_tab_frees_the_engine_within_seconds(serve: Serve, tab: Page) -> None:
+    served = serve(Script(token_s=0.05, reply="word " * 2000), linger=0.5)
+    visit(tab, served)
+    send(tab, "go on forever")
+    expect(tab.locator("#live .writing")).to_be_visible()
+    tab.close()
+    until(lambda: served.kit.engine.running == 0, 8)
+    (row,) = served.kit.history.messages(served.kit.history.conversations()[0].id)[1:]
+    assert row.state == "interrupted"
+    assert "word" in row.content
+
+
+def test_a_reply_goes_on_while_another_conversation_is_shown(serve: Serve, tab: Page) -> None:
+    served = serve(Script(token_s=0.1))
+    visit(tab, served)
+    tab.click("#tune")
+    tab.fill("#system textarea", "Be brief")
+    send(tab, "the long one")
+    expect(tab.locator("#live .writing")).to_be_visible()
+    tab.click("#new")
+    expect(tab.locator(".welcome")).to_be_visible()
+    expect(tab.locator("#live .turn")).to_have_count(0)
+    tab.fill("#system textarea", "Be verbose")
+    tab.wait_for_timeout(500)
+    expect(tab.locator("#live .turn")).to_have_count(0)
+    tab.locator("#chats .open", has_text="the long one").click()
+    expect(tab.locator("#live .writing")).to_be_visible()
+    expect(tab.locator("#system textarea")).to_have_value("Be brief")
+    expect(tab.locator("#stop")).to_be_visible()
+    settled(tab)
+    assert len(served.kit.engine.requests) == 1
+
+
 def test_the_switch_decodes_plainly(serve: Serve, tab: Page) -> None:
     served = serve()
     visit(tab, served)
