@@ -17,6 +17,7 @@ from typing import Any
 
 from specdec.contract import ErrorInfo
 from specdec.options import EngineOptions
+from specdec.threads import wait_politely
 
 _log = logging.getLogger(__name__)
 
@@ -120,6 +121,7 @@ class _Calls:
     def _start_engine(self) -> Any:
         with self._engine_lock:
             if self._engine is None:
+                wait_politely()
                 from specdec.engine import LocalEngine  # torch is imported here, not before
 
                 self._engine = LocalEngine(self._options)

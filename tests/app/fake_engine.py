@@ -150,8 +150,11 @@ class FakeEngine:
         began = time.monotonic()
         seed = request.sampling.seed if request.sampling.seed is not None else 1234
         prompt = self.count_tokens(request.messages)
-        if script.fail_start:
-            yield Failed(script.fail_start)
+        failure = script.fail_start
+        if not request.messages:
+            failure = ErrorInfo("PromptError", "The conversation is empty.", "Write first.")
+        if failure:
+            yield Failed(failure)
             return
         runner = script.runner if request.runner == "auto" else request.runner
         yield Started(

@@ -1,0 +1,166 @@
+"""The engine on tiny real models: prefix reuse, drafts of every kind, verify, exactness."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from specdec.contract import (
+    Comparison,
+    Failed,
+    Loaded,
+    Message,
+    NeverCancel,
+    Reply,
+    Started,
+)
+from specdec.engine import LocalEngine
+from specdec.options import EngineOptions
+from tests.specdec.engines import Folders, ask, load, make_folders, of_kind, reply
+from tests.tiny import tiny_model
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
+    return make_folders(tmp_path_factory.mktemp("engine"))
+
+
+@pytest.fixture(scope="module")
+def engine(folders: Folders) -> Iterator[LocalEngine]:
+    made = LocalEngine(EngineOptions(folders.data, device="cpu", offline=True))
+    load(made, folders.target, folders.draft)
+    yield made
+    made.close()
+
+
+def started(events: list[object]) -> Started:
+    return of_kind(events, Started)[0]
+
+
+def test_the_next_turn_reuses_the_prefix_by_ids_and_says_how_much(engine: LocalEngine) -> None:
+    long = "a question of some length, " * 12
+    events, first = reply(engine, ask(long, fresh=True))
+    assert started(events).reused_tokens == 0
+    talk = (
+        Message("user", long),
+        Message("assistant", first.text, first.ids),
+        Message("user", "and?"),
+    )
+    events, warm = reply(engine, ask("", messages=talk))
+    reused = started(events).reused_tokens
+    assert reused >= 128
+    assert warm.metrics.reused_tokens == reused
+    events, cold = reply(engine, ask("", messages=talk, fresh=True))
+    assert started(events).reused_tokens == 0
+    assert cold.ids == warm.ids
+
+
+def test_regenerating_reads_at_least_one_token_again(engine: LocalEngine) -> None:
+    _, first = reply(engine, ask("the same thing " * 10, temperature=0))
+    events, second = reply(engine, ask("the same thing " * 10, temperature=0))
+    assert 0 < started(events).reused_tokens < started(events).prompt_tokens
+    assert second.ids == first.ids
+
+
+def test_old_turns_are_dropped_with_a_notice(folders: Folders) -> None:
+    options = EngineOptions(folders.data, device="cpu", offline=True, context=256)
+    engine = LocalEngine(options)
+    load(engine, folders.target, "none")
+    talk = [Message("user", "x" * 60), Message("assistant", "y" * 60)] * 4
+    request = ask("", messages=(*talk, Message("user", "last")), max_tokens=20)
+    events, last = reply(engine, request)
+    assert started(events).dropped_turns > 0
+    assert "left out" in started(events).notice
+    assert last.ids
+    huge = list(engine.stream(ask("z" * 500), NeverCancel()))
+    assert isinstance(huge[-1], Failed)
+    assert huge[-1].error.kind == "PromptError"
+
+
+@pytest.mark.parametrize("draft", ["ngram", "smaller", "itself"])
+def test_every_draft_gives_plain_words(folders: Folders, draft: str) -> None:
+    paths = {"smaller": str(folders.draft), "itself": str(folders.target)}
+    options = EngineOptions(folders.data, device="cpu", offline=True, draft_dtype="float32")
+    engine = LocalEngine(options)
+    load(engine, folders.target, paths.get(draft, draft))
+    for temperature in (0, 0.8):
+        request = ask("abc abc abc", temperature=temperature, max_tokens=60, fresh=True)
+        _, plain = reply(engine, replace(request, mode="standard"))
+        for k in (None, 1, 2, 4, 7):
+            _, last = reply(engine, replace(request, k=k))
+            assert last.ids == plain.ids
+            if draft == "itself" and k:
+                assert last.metrics.acceptance > 0.95
+
+
+def test_own_draft_in_int4_is_loaded_as_asked(folders: Folders) -> None:
+    options = EngineOptions(folders.data, device="cpu", offline=True, draft_dtype="int4")
+    engine = LocalEngine(options)
+    pair = load(engine, folders.target, folders.draft).pair
+    assert pair.draft_dtype.value == "int4"
+    assert "asked for" in pair.draft_dtype.reason
+    _, last = reply(engine, ask("go", k=4))
+    assert last.metrics.drafted > 0
+
+
+def test_a_draft_with_other_tokens_is_refused_by_token(folders: Folders) -> None:
+    other = tiny_model(folders.data / "other", "llama", seed=3)
+    path = other / "tokenizer.json"
+    path.write_text(path.read_text().replace("<|im_end|>", "<|fin|>"))
+    config = other / "tokenizer_config.json"
+    config.write_text(config.read_text().replace("<|im_end|>", "<|fin|>"))
+    engine = LocalEngine(EngineOptions(folders.data, device="cpu", offline=True))
+    last = list(engine.load(str(folders.target), str(other)))[-1]
+    assert isinstance(last, Failed)
+    assert last.error.kind == "PairError"
+    assert "258" in last.error.message
+
+
+def test_verify_compares_with_a_plain_decode(engine: LocalEngine) -> None:
+    request = ask("verify me", max_tokens=30)
+    _, last = reply(engine, request)
+    same = engine.verify(Reply(request, last.ids), NeverCancel())
+    assert same == Comparison(True, len(last.ids))
+    forged = (*last.ids[:5], (last.ids[5] + 1) % 256, *last.ids[6:])
+    other = engine.verify(Reply(request, forged), NeverCancel())
+    assert (other.identical, other.first_difference) == (False, 5)
+    assert other.gap is not None
+    assert other.gap > 0  # the plain choice has the higher value
+    greedy = replace(request, sampling=replace(request.sampling, temperature=0))
+    _, last = reply(engine, greedy)
+    assert engine.verify(Reply(greedy, last.ids), NeverCancel()).identical
+
+
+def test_both_runners_serve_and_static_is_exact(engine: LocalEngine) -> None:
+    for runner in ("static", "fast"):
+        events, last = reply(engine, ask("runner", runner=runner, fresh=True, k=3))
+        assert started(events).runner == runner
+        assert last.ids
+
+
+def test_penalties_see_accepted_and_drafted_tokens(engine: LocalEngine) -> None:
+    settings = {"repetition_penalty": 1.3, "temperature": 0, "max_tokens": 60, "fresh": True}
+    _, plain = reply(engine, ask("abababab", mode="standard", **settings))
+    _, drafted = reply(engine, ask("abababab", mode="speculative", k=5, **settings))
+    assert drafted.ids == plain.ids
+    assert drafted.metrics.drafted > 0
+
+
+def test_nothing_loaded_is_said(folders: Folders) -> None:
+    engine = LocalEngine(EngineOptions(folders.data, device="cpu", offline=True))
+    last = list(engine.stream(ask("hi"), NeverCancel()))[-1]
+    assert isinstance(last, Failed)
+    assert "No model is loaded" in last.error.message
+
+
+def test_phases_go_from_fetching_to_measuring(folders: Folders) -> None:
+    engine = LocalEngine(EngineOptions(folders.data, device="cpu", offline=True))
+    events = list(engine.load(str(folders.target), str(folders.draft)))
+    names = [e.name for e in events[:-1]]  # type: ignore[union-attr]
+    assert names.index("fetching") < names.index("loading") < names.index("measuring")
+    assert isinstance(events[-1], Loaded)
+    verdicts = {o.id: o.verdict for o in events[-1].pair.drafts}
+    assert verdicts[str(folders.draft)] == "chosen"
+    assert {"ngram", "none"} <= set(verdicts)

@@ -1,0 +1,163 @@
+"""The engine behind a pipe: torch stays out, crashes become events, switches end the worker."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from specdec.contract import Failed, Finished, Loaded, NeverCancel, Notice, Round
+from specdec.options import EngineOptions
+from specdec.process import ProcessEngine
+from tests.specdec.engines import Folders, ask, load, make_folders, of_kind, reply
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
+    return make_folders(tmp_path_factory.mktemp("process"))
+
+
+@pytest.fixture
+def engine(folders: Folders) -> Iterator[ProcessEngine]:
+    made = ProcessEngine(EngineOptions(folders.data, device="cpu", offline=True))
+    load(made, folders.target, "ngram")
+    yield made
+    made.close()
+
+
+def workers() -> list[psutil.Process]:
+    found = psutil.Process().children(recursive=True)
+    return [p for p in found if "spawn_main" in " ".join(p.cmdline())]
+
+
+def test_a_killed_worker_fails_the_reply_and_the_next_message_restarts_it(
+    engine: ProcessEngine,
+) -> None:
+    events = []
+    for event in engine.stream(ask("go on", max_tokens=1500, temperature=1.0), NeverCancel()):
+        events.append(event)
+        if len(of_kind(events, Round)) == 3:
+            os.kill(workers()[0].pid, signal.SIGKILL)
+    last = events[-1]
+    assert isinstance(last, Failed)
+    assert "ended with exit code -9" in last.error.message
+    assert "again" in last.error.hint
+    assert engine.status().state == "failed"
+    events, finished = reply(engine, ask("are you back?"))
+    assert "starting again" in of_kind(events, Notice)[0].text
+    assert finished.ids
+    assert engine.status().state == "ready"
+
+
+def test_a_switch_ends_the_old_process_and_the_reply_in_it(
+    engine: ProcessEngine, folders: Folders
+) -> None:
+    old = workers()[0]
+    ended: list[object] = []
+    running = threading.Event()
+
+    def talk() -> None:
+        for event in engine.stream(ask("x", max_tokens=1500, temperature=1.0), NeverCancel()):
+            ended.append(event)
+            running.set()
+
+    thread = threading.Thread(target=talk)
+    thread.start()
+    assert running.wait(30)
+    load(engine, folders.draft, "none")
+    thread.join(10)
+    assert isinstance(ended[-1], Failed | Finished)
+    assert not old.is_running() or old.status() == psutil.STATUS_ZOMBIE
+    assert len(workers()) == 1
+    pair = engine.status().pair
+    assert pair is not None
+    assert pair.target.value == str(folders.draft)
+
+
+def test_a_newer_load_supersedes_one_under_way(engine: ProcessEngine, folders: Folders) -> None:
+    first: list[object] = []
+    begun = threading.Event()
+
+    def slow() -> None:
+        for event in engine.load(str(folders.target), str(folders.draft)):
+            first.append(event)
+            begun.set()
+
+    thread = threading.Thread(target=slow)
+    thread.start()
+    assert begun.wait(30)
+    load(engine, folders.draft, "none")
+    thread.join(30)
+    assert isinstance(first[-1], Failed)
+    assert "replaced" in first[-1].error.message or "meanwhile" in first[-1].error.message
+    assert engine.status().state == "ready"
+    assert len(workers()) == 1
+
+
+def test_a_message_during_a_load_is_answered_after_it(folders: Folders) -> None:
+    engine = ProcessEngine(EngineOptions(folders.data, device="cpu", offline=True))
+    events = engine.load(str(folders.target), "ngram")
+    next(events)
+    said: list[object] = []
+    thread = threading.Thread(
+        target=lambda: said.extend(engine.stream(ask("early"), NeverCancel()))
+    )
+    thread.start()
+    assert isinstance(list(events)[-1], Loaded)
+    thread.join(30)
+    assert isinstance(said[-1], Finished)
+    engine.close()
+
+
+def test_close_ends_the_worker_within_seconds_in_mid_answer(engine: ProcessEngine) -> None:
+    stream = engine.stream(ask("x", max_tokens=1500, temperature=1.0), NeverCancel())
+    for event in stream:
+        if isinstance(event, Round):
+            break
+    worker = workers()[0]
+    began = time.monotonic()
+    engine.close()
+    assert time.monotonic() - began < 4
+    assert not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE
+    assert isinstance(list(stream)[-1], Failed | Finished)
+
+
+def test_the_worker_dies_with_its_parent(folders: Folders) -> None:
+    code = f"""
+import os, sys, time
+from pathlib import Path
+from specdec.options import EngineOptions
+from specdec.process import ProcessEngine
+if __name__ == "__main__":
+    engine = ProcessEngine(EngineOptions(Path({str(folders.data)!r}), device="cpu", offline=True))
+    for event in engine.load({str(folders.target)!r}, "none"):
+        pass
+    print(engine._worker.process.pid, "torch" in sys.modules, flush=True)
+    time.sleep(60)
+"""
+    script = folders.data / "parent.py"
+    script.write_text(code)
+    parent = subprocess.Popen(
+        [sys.executable, str(script)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.getcwd()},
+    )
+    assert parent.stdout is not None
+    pid, has_torch = parent.stdout.readline().split()
+    assert has_torch == "False"
+    parent.kill()
+    parent.wait()
+    for _ in range(50):
+        if not psutil.pid_exists(int(pid)):
+            break
+        time.sleep(0.1)
+    else:
+        pytest.fail("the worker outlived its parent")
