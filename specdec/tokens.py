@@ -7,6 +7,7 @@ a reply: an id the target never says costs nothing, and what is said is the targ
 
 from __future__ import annotations
 
+import filecmp
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,6 +61,8 @@ def compare(target: Path, draft: Path) -> Verdict:
     Ids only one side knows are rows that pad the other and are masked (A19, A21). The draft must
     have a row for every id of the target: it reads what the target said.
     """
+    if _same_file(target, draft) and _rows(draft, 0) >= _rows(target, 1):
+        return Verdict(True, "same tokens")
     ours, theirs = read_tokens(target), read_tokens(draft)
     rows = _rows(draft, theirs.size)
     if rows < ours.size:
@@ -83,6 +86,12 @@ def compare(target: Path, draft: Path) -> Verdict:
     if harmless:
         return Verdict(True, f"same tokens; {harmless} markers the target never writes differ")
     return Verdict(True, "same tokens")
+
+
+def _same_file(target: Path, draft: Path) -> bool:
+    """Siblings often ship one tokenizer.json; parsing two of 9 MB takes seconds."""
+    one, two = target / "tokenizer.json", draft / "tokenizer.json"
+    return one.is_file() and two.is_file() and filecmp.cmp(one, two, shallow=False)
 
 
 def _differs(token: int, mine: str | None, other: str | None) -> str:

@@ -93,10 +93,10 @@ def test_draft_must_have_a_row_for_every_id(tmp_path: Path) -> None:
 
 
 def test_unreadable_tokenizer_is_named(tmp_path: Path) -> None:
-    a = model_folder(tmp_path / "a")
+    a, b = model_folder(tmp_path / "a"), model_folder(tmp_path / "b")
     (a / "tokenizer.json").write_text("{}")
     with pytest.raises(LoadError, match=r"tokenizer\.json"):
-        compatible(a, a)
+        compatible(a, b)
 
 
 # --- drafts ---------------------------------------------------------------------------------
