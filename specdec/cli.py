@@ -107,6 +107,8 @@ def _models(args: argparse.Namespace) -> int:
 
 
 def _generate(args: argparse.Namespace) -> int:
+    if not args.prompt.strip():
+        raise SettingError("The prompt is empty.", "Write something after --prompt.")
     settings = {field.name: getattr(args, field.name) for field in fields(Sampling)}
     sampling = Sampling(**{**settings, "stop": tuple(args.stop)})
     system = (Message("system", args.system),) if args.system else ()

@@ -34,7 +34,7 @@ from specdec.contract import (
 )
 from specdec.detokenize import TextStream
 from specdec.drafters.none import NoDrafter
-from specdec.errors import EngineError
+from specdec.errors import EngineError, SpecdecError
 from specdec.metrics import Metrics
 from specdec.noise import Noise
 from specdec.options import EngineOptions
@@ -74,8 +74,7 @@ class LocalEngine:
                 self._note(Status("ready", pair=pair))
                 yield Loaded(pair)
             except Exception as error:  # reported as an event: the page outlives a failed load
-                _log.exception("load failed")
-                info = ErrorInfo.of(explain(error))
+                info = _noted("load", error)
                 self._note(Status("failed", error=info))
                 yield Failed(info)
 
@@ -89,8 +88,7 @@ class LocalEngine:
                     return
                 yield from self._reply(self._need_session(), request, cancel)
         except Exception as error:
-            _log.exception("reply failed")
-            yield Failed(ErrorInfo.of(explain(error)))
+            yield Failed(_noted("reply", error))
 
     def count_tokens(self, messages: Sequence[Message]) -> int:
         """Tokens of the prompt these messages make, template included."""
@@ -180,6 +178,19 @@ class LocalEngine:
         text = TextStream(session.decode, sampling.stop)
         turn = Turn(task, cached.scorer, drafter, session.make_length(request.k), text)
         yield from _guarded(turn, cached, _Either(cancel, self._closed))
+
+
+def _noted(what: str, error: Exception) -> ErrorInfo:
+    """The error as data, and in the log: with its trace only where it is not one a user reads."""
+    known = explain(error)
+    _log.log(
+        logging.INFO if isinstance(known, SpecdecError) else logging.ERROR,
+        "%s failed: %s",
+        what,
+        known,
+        exc_info=not isinstance(known, SpecdecError),
+    )
+    return ErrorInfo.of(known)
 
 
 class _Either:
