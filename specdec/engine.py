@@ -176,7 +176,9 @@ class LocalEngine:
             session.pair.context,
         )
         text = TextStream(session.decode, sampling.stop)
-        turn = Turn(task, cached.scorer, drafter, session.make_length(request.k), text)
+        turn = Turn(
+            task, cached.scorer, drafter, session.make_length(request.k if speculates else 0), text
+        )
         yield from _guarded(turn, cached, _Either(cancel, self._closed))
 
 

@@ -16,6 +16,7 @@ from specdec.contract import (
     Loaded,
     Message,
     NeverCancel,
+    Notice,
     Queued,
     Round,
     Started,
@@ -62,8 +63,9 @@ def test_a_stream_starts_goes_in_rounds_and_ends_once(engine: ChatEngine) -> Non
 
 def test_the_same_seed_gives_the_same_words_in_both_modes(engine: ChatEngine) -> None:
     _, one = reply(engine, ask("tell me", mode="speculative", fresh=True))
-    _, two = reply(engine, ask("tell me", mode="standard", fresh=True))
+    events, two = reply(engine, ask("tell me", mode="standard", fresh=True))
     assert one.ids == two.ids
+    assert of_kind(events, Notice) == []
     assert two.metrics.drafted == 0
 
 
