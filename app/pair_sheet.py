@@ -25,16 +25,22 @@ def sheet(status: Status, at: Phase | None, error: ErrorInfo | None) -> str:
             parts.append(f'<p class="note">Still loaded: {escape(kept)}.</p>')
     if status.pair is not None:
         parts.append(_choices(status.pair))
-        parts += [f'<p class="note">{escape(text)}</p>' for text in status.pair.notices]
+        parts += [f'<p class="note info">{escape(_sentence(t))}</p>' for t in status.pair.notices]
         parts.append(_drafts(status.pair.drafts))
     return f'<div class="sheet">{"".join(parts)}</div>'
 
 
 def _choices(pair: Pair) -> str:
     claim = (
-        ("same words as plain decoding", "one width for every scoring call, checked at load")
+        (
+            "same words as plain decoding",
+            "a token's numbers do not depend on how many are scored with it; checked at load",
+        )
         if pair.exact
-        else ("same law; words may differ at near-ties", "this runner is not width-independent")
+        else (
+            "same law; words may differ at near-ties",
+            "this runner rounds differently when it scores several tokens at once",
+        )
     )
     rows = (
         ("Target", pair.target.value, pair.target.reason),
@@ -65,7 +71,7 @@ def _drafts(options: Sequence[DraftOption]) -> str:
     body = "".join(
         f'<tr class="{o.verdict}"><th scope="row">{escape(o.name)}</th>'
         f'<td><span class="verdict-{o.verdict}">{o.verdict}</span></td>'
-        f"<td>{'–' if o.bytes_per_step is None else view.size(o.bytes_per_step)}</td>"
+        f"<td>{_bytes(o)}</td>"
         f"<td>{escape(o.reason)}</td></tr>"
         for o in options
     )
@@ -75,6 +81,16 @@ def _drafts(options: Sequence[DraftOption]) -> str:
         '<th scope="col">Bytes read a step</th>'
         f'<th scope="col">Reason</th></tr></thead><tbody>{body}</tbody></table></div>'
     )
+
+
+def _bytes(option: DraftOption) -> str:
+    if option.bytes_per_step is None:
+        return "–"
+    return view.size(option.bytes_per_step) if option.bytes_per_step else "nothing"
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def targets(models: Sequence[ModelInfo]) -> list[tuple[str, str]]:

@@ -173,7 +173,9 @@ def pill(status: Status, at: Phase | None, mode: Mode, last: Facts | None) -> La
     if last is not None and last.mode == "standard" and last.notices:
         return Label("fell back", "warn", last.notices[-1])
     if last is not None and last.mode == "speculative" and last.notices:
-        return Label("speculative, with a note", "warn", last.notices[-1])
+        drafted = last.metrics.drafted > 0 or not last.metrics.rounds
+        text = "speculative, with a note" if drafted else "speculation off"
+        return Label(text, "warn", last.notices[-1])
     return Label("speculative", "on", f"{pair.target.value} with {pair.draft.value}")
 
 

@@ -112,8 +112,13 @@ def test_the_claim_follows_the_runner_and_never_more() -> None:
         ),
         (
             READY, None, "speculative",
-            Facts(mode="speculative", notices=("it does not pay here",)),
+            Facts(DONE, "speculative", notices=("it does not pay here",)),
             "speculative, with a note", "warn",
+        ),
+        (
+            READY, None, "speculative",
+            Facts(replace(DONE, drafted=0), "speculative", notices=("it does not pay here",)),
+            "speculation off", "warn",
         ),
     ],
 )  # fmt: skip
