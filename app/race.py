@@ -138,8 +138,9 @@ def judge(engine: ChatEngine, ask: ChatRequest, view: RaceView, cancel: Cancel) 
     if spec is None or plain is None or plain.started is None:
         raise ValueError("a race is judged when both lanes are done")
     baseline, runner = plain.metrics.tok_s, plain.started.runner
-    if view.probe is not None and view.probe.metrics.tok_s > baseline:
-        baseline, runner = view.probe.metrics.tok_s, "fast"
+    probe = view.probe
+    if probe is not None and probe.error is None and probe.metrics.tok_s > baseline:
+        baseline, runner = probe.metrics.tok_s, "fast"
     at = first_difference(spec.ids, plain.ids)
     outcome = Outcome(
         ratio=spec.metrics.tok_s / baseline if baseline > 0 else 0.0,

@@ -51,8 +51,10 @@ def verdict(now: RaceView, outcome: Outcome) -> str:
     fast = view.number(now.speculative.metrics.tok_s) if now.speculative else "–"
     base = view.number(outcome.baseline)
     which = f"plain decoding in the {outcome.baseline_runner} runner"
-    if now.probe is not None:
+    if now.probe is not None and now.probe.error is None:
         which += ", the faster of the two plain runners"
+    elif now.probe is not None:
+        which += f" (the fast runner could not be timed: {now.probe.error})"
     return (
         f'<div class="verdict" role="status"><div class="ratio"><b>{outcome.ratio:.2f}×</b>'
         f"<span>{fast} against {base} tok/s · {escape(which)} · seed {now.seed}</span></div>"

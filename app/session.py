@@ -17,6 +17,8 @@ from specdec.errors import SettingError
 Access = Literal["owner", "guest"]
 LINGER_S = 15.0
 """How long a reply goes on with nobody watching: long enough for a reload."""
+FORGET_S = 3600.0
+"""A guest who left is forgotten after this; nothing of theirs runs that long."""
 
 
 @dataclass
@@ -57,6 +59,8 @@ class Sessions:
         """The tab was closed."""
         with self._lock:
             session = self._open.pop(key, None)
+            old = self._clock() - FORGET_S
+            self._left = {party: at for party, at in self._left.items() if at > old}
             if session and not any(_party(s) == _party(session) for s in self._open.values()):
                 self._left[_party(session)] = self._clock()
 

@@ -63,6 +63,22 @@ def test_a_fast_run_needs_no_probe(kit: Kit) -> None:
     assert len(kit.engine.requests) == 2
 
 
+def test_a_probe_that_fails_is_said_and_the_race_still_counts(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = kit.engine.stream
+
+    def no_fast(request, cancel):  # type: ignore[no-untyped-def]
+        kit.script.fail_after = 3 if request.runner == "fast" else None
+        return stream(request, cancel)
+
+    monkeypatch.setattr(kit.engine, "stream", no_fast)
+    view = run(kit)
+    assert view.outcome.baseline_runner == "static"
+    assert view.outcome.identical
+    assert "could not be timed: The engine ran out of memory." in board(view)
+
+
 def test_equal_ids_are_called_the_same_only_after_comparing_them(kit: Kit) -> None:
     view = run(kit)
     assert view.outcome.identical
