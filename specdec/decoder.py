@@ -59,13 +59,15 @@ class Buffers:
 class Step:
     """m rows go to positions start..start+m and see the first `slots` cache slots, masked.
 
-    The attention pads its queries to `width` rows, so that its geometry depends on `start` alone.
+    The attention takes its queries in `blocks` of `tile` rows, the last one padded: with a fixed
+    tile, its geometry for a row depends on `start` alone.
     """
 
     start: int
     slots: int
-    width: int
-    mask: Tensor | None  # [group * width, slots], added to the scores; None = all are seen
+    tile: int
+    blocks: int
+    mask: Tensor | None  # [blocks, 1, group * tile, slots], added to scores; None = all are seen
 
 
 def make_buffers(shape: Shape, slots: int, dtype: torch.dtype, device: torch.device) -> Buffers:
@@ -80,13 +82,14 @@ def make_buffers(shape: Shape, slots: int, dtype: torch.dtype, device: torch.dev
     )
 
 
-def make_step(shape: Shape, start: int, rows: int, slots: int, width: int, like: Tensor) -> Step:
+def make_step(shape: Shape, start: int, rows: int, slots: int, tile: int, like: Tensor) -> Step:
     """A causal step for `rows` rows from `start`; `like` gives device and dtype of the mask."""
-    if width == 1 and slots == start + rows:
-        return Step(start, slots, width, None)
-    mask = torch.full((width, slots), -math.inf, dtype=like.dtype, device=like.device)
-    group = shape.heads // shape.kv_heads
-    return Step(start, slots, width, mask.triu_(start + 1).repeat(group, 1))
+    blocks = -(-rows // tile)
+    if tile == 1 and slots == start + rows:
+        return Step(start, slots, tile, blocks, None)
+    mask = torch.full((blocks * tile, slots), -math.inf, dtype=like.dtype, device=like.device)
+    mask = mask.triu_(start + 1).view(blocks, 1, tile, slots)
+    return Step(start, slots, tile, blocks, mask.repeat(1, 1, shape.heads // shape.kv_heads, 1))
 
 
 @torch.inference_mode()
@@ -152,19 +155,19 @@ def _attend(shape: Shape, query: Tensor, cache: Tensor, step: Step) -> Tensor:
 
     [m, heads, head_dim] -> [m, heads * head_dim]
     """
-    m, group = query.shape[0], shape.heads // shape.kv_heads
-    rows = query.view(m, shape.kv_heads, group, shape.head_dim).permute(1, 2, 0, 3)
-    if step.width > m:
-        rows = F.pad(rows, (0, 0, 0, step.width - m))
-    seen = cache[:, None, :, : step.slots]
+    m, group, size = query.shape[0], shape.heads // shape.kv_heads, shape.head_dim
+    if (padding := step.blocks * step.tile - m) > 0:
+        query = F.pad(query, (0, 0, 0, 0, 0, padding))
+    rows = query.reshape(step.blocks, step.tile, shape.kv_heads, group, size)
+    seen = cache[:, None, :, : step.slots].expand(-1, step.blocks, -1, -1, -1)
     out = F.scaled_dot_product_attention(
-        rows.reshape(1, shape.kv_heads, group * step.width, shape.head_dim),
+        rows.permute(0, 2, 3, 1, 4).reshape(step.blocks, shape.kv_heads, -1, size),
         seen[0],
         seen[1],
         attn_mask=step.mask,
     )
-    out = out.view(shape.kv_heads, group, step.width, shape.head_dim)[:, :, :m]
-    return out.permute(2, 0, 1, 3).reshape(m, -1)
+    out = out.view(step.blocks, shape.kv_heads, group, step.tile, size).permute(0, 3, 1, 2, 4)
+    return out.reshape(step.blocks * step.tile, -1)[:m]
 
 
 def inverse_frequencies(shape: Shape) -> Tensor:

@@ -19,6 +19,9 @@ from specdec.decoder import Step, Weights
 STEP = 256
 """Cache slots are read in multiples of this, so that a row's geometry follows from its position."""
 
+TILE = 4
+"""Query rows the attention of a fixed layout takes at a time: few, so that one row costs little."""
+
 CPU_CHUNK, GPU_CHUNK = 64, 256
 
 
@@ -26,8 +29,9 @@ CPU_CHUNK, GPU_CHUNK = 64, 256
 class Layout:
     """How a scoring call is laid out.
 
-    `pad_rows`: every matrix sees `width` rows. `fixed`: the attention does too, and the slots it
-    reads are a function of position. Static is both, exact fast is `fixed`, plain fast neither.
+    `pad_rows`: every matrix sees `width` rows. `fixed`: the attention takes tiles of one size, and
+    the slots it reads follow from the position. Static is both, exact fast is `fixed`, plain fast
+    neither.
     """
 
     width: int
@@ -92,7 +96,7 @@ class LeanScorer:
             raise ValueError(f"score of {rows} rows at {start}: there is room for {self.room()}")
         rest = layout.width - rows if layout.pad_rows else 0
         if layout.fixed:
-            step = self._step(start, layout.width, self._border(), layout.width)
+            step = self._step(start, rows + rest, self._border(), TILE)
         else:
             step = self._step(start, rows, start + rows, rows)
         tensor = self._tensor([*ids, *([0] * rest)])
@@ -109,8 +113,8 @@ class LeanScorer:
     def _border(self) -> int:
         return (self._length // STEP + 1) * STEP
 
-    def _step(self, start: int, rows: int, slots: int, width: int) -> Step:
-        return decoder.make_step(self._weights.shape, start, rows, slots, width, self._buffers.kv)
+    def _step(self, start: int, rows: int, slots: int, tile: int) -> Step:
+        return decoder.make_step(self._weights.shape, start, rows, slots, tile, self._buffers.kv)
 
     def _tensor(self, ids: Sequence[int]) -> Tensor:
         return torch.tensor(ids, dtype=torch.int64).to(self._device, non_blocking=True)
