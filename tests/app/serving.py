@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import tempfile
 import threading
 import time
@@ -79,7 +81,9 @@ class Served:
 @contextmanager
 def serving(access: Access) -> Iterator[Served]:
     visits = Visits()
-    os.environ.setdefault("GRADIO_TEMP_DIR", tempfile.mkdtemp(prefix="specdec-test-"))
+    if "GRADIO_TEMP_DIR" not in os.environ:
+        os.environ["GRADIO_TEMP_DIR"] = folder = tempfile.mkdtemp(prefix="specdec-test-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
     listener = ports.listen("127.0.0.1", 0)
     health = {"state": "ready", "device": "cpu", "target": "secret-model"}
     server = Server(make_site(small_page(visits), access, lambda: health), listener)
