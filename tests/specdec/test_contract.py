@@ -43,7 +43,8 @@ def test_a_setting_out_of_range_is_named_with_its_range(
 ) -> None:
     with pytest.raises(SettingError) as caught:
         replace(Sampling(), **{field: value})
-    assert caught.value.message.startswith(name) and "must be" in caught.value.hint
+    assert caught.value.message.startswith(name)
+    assert "must be" in caught.value.hint
 
 
 def test_edges_that_mean_off_or_greedy_are_allowed() -> None:
@@ -86,7 +87,8 @@ def test_an_error_as_data_comes_back_as_its_kind() -> None:
         back = ErrorInfo.of(kind("what", "do")).revive()
         assert (type(back), str(back)) == (kind, "what do")
     other = ErrorInfo.of(ZeroDivisionError("oops")).revive()
-    assert isinstance(other, EngineError) and "ZeroDivisionError: oops" in other.message
+    assert isinstance(other, EngineError)
+    assert "ZeroDivisionError: oops" in other.message
 
 
 def test_ratios_are_of_kept_tokens_and_of_the_decode_clock() -> None:

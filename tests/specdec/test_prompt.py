@@ -42,7 +42,8 @@ def test_a_prompt_is_what_the_template_renders(tokenizer: Any) -> None:
         decode_all(tokenizer, prompt.ids)
         == "<|im_start|>user\nhéllo<|im_end|>\n<|im_start|>assistant\n"
     )
-    assert prompt.ids[0] == 257 and prompt.ids.count(258) == 1
+    assert prompt.ids[0] == 257
+    assert prompt.ids.count(258) == 1
     assert (prompt.dropped_turns, prompt.notice) == (0, "")
 
 
@@ -80,7 +81,8 @@ def test_a_template_that_rewrites_replies_is_obeyed(tokenizer: Any) -> None:
     said = "<think>hm</think>yes"
     talk = [Message("user", "a"), Message("assistant", said, ids(said)), Message("user", "b")]
     text = decode_all(tokenizer, PromptBuilder(tokenizer).build(talk, 1000).ids)
-    assert "hm" not in text and "assistant\nyes<|im_end|>" in text
+    assert "hm" not in text
+    assert "assistant\nyes<|im_end|>" in text
 
 
 def test_oldest_whole_turns_are_dropped_and_counted(tokenizer: Any) -> None:
@@ -92,10 +94,13 @@ def test_oldest_whole_turns_are_dropped_and_counted(tokenizer: Any) -> None:
     limit = builder.count(talk) - 50
     prompt = builder.build(talk, limit)
     text = decode_all(tokenizer, prompt.ids)
-    assert len(prompt.ids) <= limit and prompt.dropped_turns >= 1
-    assert "SYS" in text and "the last one" in text
+    assert len(prompt.ids) <= limit
+    assert prompt.dropped_turns >= 1
+    assert "SYS" in text
+    assert "the last one" in text
     first = prompt.dropped_turns
-    assert f"question {first}" in text and f"question {first - 1}" not in text
+    assert f"question {first}" in text
+    assert f"question {first - 1}" not in text
     assert f"answer {first - 1}" not in text
 
 

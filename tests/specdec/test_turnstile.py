@@ -23,11 +23,13 @@ def test_tickets_go_one_at_a_time_in_the_order_they_came() -> None:
     threads = [threading.Thread(target=use, args=(n,)) for n in (3, 1, 2)]
     for thread in threads:
         thread.start()
-    assert not tickets[1].wait(0.05) and order == []
+    assert not tickets[1].wait(0.05)
+    assert order == []
     tickets[0].leave()
     for thread in threads:
         thread.join(5)
-    assert order == [1, 2, 3] and len(line) == 0
+    assert order == [1, 2, 3]
+    assert len(line) == 0
 
 
 def test_leaving_the_middle_of_the_line_moves_the_rest_up() -> None:
@@ -36,7 +38,8 @@ def test_leaving_the_middle_of_the_line_moves_the_rest_up() -> None:
     with middle:
         pass
     middle.leave()
-    assert last.position == 1 and first.wait(0)
+    assert last.position == 1
+    assert first.wait(0)
 
 
 def test_a_full_line_refuses() -> None:
