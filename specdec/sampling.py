@@ -79,7 +79,8 @@ def law(logits: Tensor, sampling: Sampling, tokens: Sequence[int], reply_start: 
         edge = _largest(scores, sampling.top_k)[-1]
         ids, scores = _keep(scores >= edge, ids, scores)
     if sampling.top_p < 1:
-        ids, scores = _keep(_nucleus(scores, sampling.top_p), ids, scores)
+        places = _nucleus(scores, sampling.top_p)
+        ids, scores = ids[places], scores[places]
     if sampling.min_p > 0:
         ids, scores = _keep(scores >= math.log(sampling.min_p), ids, scores)
     return Law(ids, scores, size)
@@ -151,23 +152,26 @@ def _largest(scores: Tensor, k: int) -> Tensor:
 
 
 def _nucleus(scores: Tensor, top_p: float) -> Tensor:
-    """bool [n]: the fewest ids whose mass reaches `top_p`, best first. Highest score must be 0.
+    """Places of the fewest ids whose mass reaches `top_p`: int64 [m]. Highest score must be 0.
 
     Holtzman et al. 2019 (arXiv 1904.09751). Of ids equal to the last one, the lowest stay.
     """
     n = scores.shape[0]
     need = float(scores.exp().sum()) * top_p
-    best, above = _largest(scores, min(n, _FEW)), 0.0
-    if n > _FEW and float(best.exp().sum()) < need:
+    for size in (_FEW, _MANY):
+        best, above = _largest(scores, min(n, size)), 0.0
+        if n <= size or float(best.exp().sum()) >= need:
+            break
+    else:
         best, above = _part(scores, need)
     before = int((best.exp().cumsum(0) + above < need).sum())
     if before == best.shape[0]:  # rounding left the sum of all of them just below `need`
-        return scores > _LOST
+        return (scores > _LOST).nonzero().squeeze(1)
     edge = best[before]
-    mask = scores > edge
     ties = before + 1 - int((best > edge).sum())
-    mask[(scores == edge).nonzero().squeeze(1)[:ties]] = True
-    return mask
+    places = (scores >= edge).nonzero().squeeze(1)
+    tied = scores[places] == edge
+    return places[~tied | (tied.cumsum(0) <= ties)]
 
 
 def _part(scores: Tensor, need: float) -> tuple[Tensor, float]:

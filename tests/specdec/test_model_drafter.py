@@ -152,7 +152,7 @@ def test_nothing_is_drafted_after_an_end_id() -> None:
 
 def test_ids_the_target_does_not_know_are_never_proposed() -> None:
     """A19, A21: the draft's rows are more than the target's."""
-    fake = TableScorer(scripted_table([11] * 9, 0, V), V)
+    fake = TableScorer(scripted_table([11] * 99, 0, V), V)
     small = ModelDrafter(fake, "small", 8, frozenset())
     assert max(small.propose(context(PROMPT), 9).tokens) < 8
 

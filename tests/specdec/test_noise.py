@@ -139,3 +139,15 @@ def test_no_draw_outside_the_ids_of_mass() -> None:
     assert set(drawn) <= likely
     share = drawn.count(11) / len(drawn)
     assert share == pytest.approx(p.prob(11), abs=4 * math.sqrt(0.25 / len(drawn)))
+
+
+@pytest.mark.gpu
+def test_the_same_words_on_cuda() -> None:
+    noise = Noise.of(7, [1, 2, 3])
+    ids = torch.arange(V)
+    assert torch.equal(noise._words(5, "target", ids.cuda()).cpu(), noise._words(5, "target", ids))
+    p = law(peaked(), Sampling(temperature=1.5), [], 0)
+    q = law(peaked().cuda(), Sampling(temperature=1.5), [], 0)
+    assert [draw(q, noise, i, "target") for i in range(200)] == [
+        draw(p, noise, i, "target") for i in range(200)
+    ]

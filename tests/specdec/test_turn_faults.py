@@ -16,8 +16,17 @@ V, END = 20, 0
 PROMPT = (3, 1, 4, 1, 5)
 
 
-def make(target: TableScorer, drafter: Proposing, k: int) -> Turn:
-    sampling = Sampling(temperature=0, max_tokens=40)
+class Flag:
+    """A cancel button."""
+
+    pressed = False
+
+    def is_set(self) -> bool:
+        return self.pressed
+
+
+def make(target: TableScorer, drafter: Proposing, k: int, limit: int = 40) -> Turn:
+    sampling = Sampling(temperature=0, max_tokens=limit)
     task = Task(PROMPT, sampling, "match", Noise.of(0, PROMPT), frozenset({END}), 4096)
     text = TextStream(lambda ids: "".join(chr(65 + i) for i in ids))
     return Turn(task, target, drafter, FixedLength(k), text)
@@ -62,3 +71,31 @@ def test_counters_leave_out_what_an_end_token_cut(place: int) -> None:
     kept = [e.accepted for e in events if isinstance(e, Round)]
     assert last.metrics.new_tokens == len(last.ids) == place
     assert sum(kept) == last.metrics.accepted == place - 1
+
+
+@pytest.mark.parametrize("k", [0, 3])
+@pytest.mark.parametrize("rounds", [1, 2, 5])
+def test_a_cancel_is_seen_before_the_next_round(rounds: int, k: int) -> None:
+    target = TableScorer(scripted_table([7] * 99, 0, V), V)
+    flag, seen = Flag(), 0
+    turn = make(target, Proposing(lambda tokens, k: [7] * k), k)
+    events = []
+    for event in turn.run(flag):
+        events.append(event)
+        seen += isinstance(event, Round)
+        flag.pressed = seen == rounds
+    last = events[-1]
+    assert isinstance(last, Finished)
+    assert (last.reason, seen, len(target.calls)) == ("cancelled", rounds, rounds)
+    assert target.ids == turn.tokens[:-1]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 4, 9])
+def test_no_draft_goes_beyond_the_budget(limit: int) -> None:
+    """A03: what could never be kept is not drafted, so it is in no counter either."""
+    target = TableScorer(scripted_table([7] * 99, 0, V), V)
+    turn = make(target, Proposing(lambda tokens, k: [7] * k), 6, limit)
+    for event in turn.run(NeverCancel()):
+        if isinstance(event, Finished):
+            assert event.metrics.new_tokens == limit
+            assert event.metrics.drafted == event.metrics.accepted

@@ -160,18 +160,19 @@ def test_vocabularies_padded_differently() -> None:
 
 
 def test_noise_of_reject_is_not_the_drafters() -> None:
-    """The accept and residual streams: the token proposed says nothing about the coin thrown."""
-    p = law_of(P)
+    """A correction drawn with the noise that chose the draft would shun what nearly won there."""
+    p, q, n = law_of([0.5, 0.5, 0, 0, 0]), law_of([0.3, 0, 0.7, 0, 0]), 1500
     laws, _ = rows(p, p)
-    by_token: dict[int, list[int]] = {0: [], 1: []}
-    q = law_of([0.6, 0.4, 0, 0, 0])
-    for seed in range(1500):
+    firsts: list[int] = []
+    coins: dict[int, list[float]] = {0: [], 2: []}
+    for seed in range(n):
         noise = Noise.of(seed, [9])
         x = draw(q, noise, 0, "draft")
-        by_token[x].append(reject(Draft((x,), (q,)), laws, noise, 0).accepted)
-    for x, expected in ((0, 0.5), (1, 0.625)):
-        mean = sum(by_token[x]) / len(by_token[x])
-        assert mean == pytest.approx(expected, abs=4.5 * math.sqrt(0.25 / len(by_token[x])))
+        coins[x].append(noise.uniform(0, "accept"))
+        firsts.append(reject(Draft((x,), (q,)), laws, noise, 0).tokens[0])
+    assert share(firsts)[0] == pytest.approx(0.5, abs=4.5 * math.sqrt(0.25 / n))
+    for thrown in coins.values():  # nor does the token drafted say anything about the coin
+        assert sum(thrown) / len(thrown) == pytest.approx(0.5, abs=4.5 / math.sqrt(12 * 400))
 
 
 def test_rules_by_name() -> None:
