@@ -17,7 +17,7 @@ from app.view import Label
 from specdec.contract import ErrorInfo
 
 WELCOME = (
-    '<div class="welcome"><h1>The same model, the same words, sooner.</h1><p>A small draft guesses '
+    '<div class="welcome"><h1>The same model, sooner.</h1><p>A small draft guesses '
     "ahead, the model you chose checks every guess, and only its own words remain. Ask something "
     "and watch.</p></div>"
 )

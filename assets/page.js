@@ -45,6 +45,13 @@
     });
   }
 
+  // On a phone the list covers the page: a choice folds it away.
+  document.addEventListener("click", (event) => {
+    const list = document.getElementById("history");
+    if (window.innerWidth > 900 || !list || !list.classList.contains("open")) return;
+    if (event.target.closest("#new, #chats .open")) list.querySelector(".toggle-button").click();
+  });
+
   // Keep the end in view while it grows, unless the reader scrolled up.
   function stick(scroller) {
     let end = true;

@@ -288,6 +288,22 @@ def test_a_guest_has_a_chat_and_nothing_else(serve: Serve, tab: Page) -> None:
     assert len(served.kit.engine.requests[-1].messages) == 3
 
 
+def test_on_a_phone_the_list_folds_away_after_a_choice(serve: Serve, tab: Page) -> None:
+    served = serve()
+    tab.set_viewport_size({"width": 390, "height": 844})
+    visit(tab, served)
+    send(tab, "hello")
+    settled(tab)
+    tab.click("#history .toggle-button")
+    expect(tab.locator("#history.open")).to_be_visible()
+    tab.locator("#chats .open").click()
+    expect(tab.locator("#history.open")).to_have_count(0)
+    tab.get_by_role("tab", name="Race").click()
+    box = tab.locator("#go").bounding_box()
+    assert box is not None
+    assert box["x"] >= 0
+
+
 @pytest.mark.parametrize("width", [390, 1440])
 def test_nothing_is_wider_than_the_window_and_every_control_has_a_name(
     serve: Serve, tab: Page, width: int
