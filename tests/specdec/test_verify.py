@@ -175,5 +175,15 @@ def test_noise_of_reject_is_not_the_drafters() -> None:
         assert sum(thrown) / len(thrown) == pytest.approx(0.5, abs=4.5 / math.sqrt(12 * 400))
 
 
+def test_every_position_throws_its_own_coin() -> None:
+    """Kept at the first place, a token still has to pass at the second."""
+    p, n = law_of([0.5, 0.5]), 600
+    laws, _ = rows(p, p, p)
+    draft = Draft((0, 0), (None, None))
+    kept = Counter(reject(draft, laws, Noise.of(s, [9]), 0).accepted for s in range(n))
+    for accepted, true in ((0, 0.5), (1, 0.25), (2, 0.25)):
+        assert kept[accepted] / n == pytest.approx(true, abs=4.5 * math.sqrt(0.25 / n))
+
+
 def test_rules_by_name() -> None:
     assert (RULES["match"], RULES["reject"]) == (match, reject)
