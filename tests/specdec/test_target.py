@@ -229,5 +229,22 @@ def test_static_is_for_lean_models_only(bf16: Model) -> None:
         open_scorer(foreign, "static", WIDTH, 100, TOKENS)
 
 
+@pytest.mark.parametrize(("runner", "sizes"), [("static", {WIDTH}), ("fast", {1, 3, 5})])
+def test_static_shows_every_matrix_one_width(bf16: Model, runner: Any, sizes: set[int]) -> None:
+    assert bf16.weights is not None
+    seen: list[int] = []
+    head = bf16.weights.head
+
+    def spy(x: torch.Tensor) -> torch.Tensor:
+        seen.append(len(x))
+        return head(x)
+
+    model = replace(bf16, weights=replace(bf16.weights, head=spy))
+    scorer = open_scorer(model, runner, WIDTH, 100, TOKENS, exact=False)
+    for rows in (1, 3, 5):
+        assert len(scorer.score([1] * rows)) == rows
+    assert set(seen) == sizes
+
+
 def test_no_gradient_is_kept(fp32: Model) -> None:
     assert not open_scorer(fp32, "fast", WIDTH, 100, TOKENS).score([1]).requires_grad
