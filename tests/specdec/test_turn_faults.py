@@ -10,7 +10,7 @@ from specdec.drafters.length import FixedLength
 from specdec.errors import EngineError
 from specdec.noise import Noise
 from specdec.turn import Task, Turn
-from tests.fakes import Proposing, TableScorer, random_table, scripted_table
+from tests.fakes import ByteTokenizer, Proposing, TableScorer, random_table, scripted_table
 
 V, END = 20, 0
 PROMPT = (3, 1, 4, 1, 5)
@@ -99,3 +99,24 @@ def test_no_draft_goes_beyond_the_budget(limit: int) -> None:
         if isinstance(event, Finished):
             assert event.metrics.new_tokens == limit
             assert event.metrics.drafted == event.metrics.accepted
+
+
+@pytest.mark.parametrize("k", [0, 1, 3, 7])
+def test_no_character_is_shown_broken_whatever_the_rounds_cut(k: int) -> None:
+    """Invariant 2, B01: after every round the text is a prefix of the one-shot decode."""
+    said = "né 👩‍👩‍👧 ไทย 日本"
+    bytes_ = ByteTokenizer()
+    reply = [*bytes_.encode(said), bytes_.end_id]
+    start = len(PROMPT)
+    target = TableScorer(scripted_table(reply, start, bytes_.vocab), bytes_.vocab)
+    sampling = Sampling(temperature=0, max_tokens=99)
+    task = Task(PROMPT, sampling, "match", Noise(0, 0), frozenset({bytes_.end_id}), 4096)
+    drafter = Proposing(lambda tokens, k: reply[len(tokens) - start :][:k])
+    shown = ""
+    for event in Turn(task, target, drafter, FixedLength(k), TextStream(bytes_.decode)).run(
+        NeverCancel()
+    ):
+        if isinstance(event, Round):
+            shown += event.text
+            assert said.startswith(shown)
+    assert shown == said
