@@ -64,7 +64,7 @@ def assemble(
     )
     context = _context(options, files.entry, where)
     _check_fit(files.entry, where, context)
-    model = depot.load(files, where.device, where.dtype, "dense")
+    model = depot.load(files, where.device, where.dtype, where.form)
     context = min(context, model.context)
     show(Phase("measuring", files.entry.id, "a step of the target, by rows"))
     runner = measure.choose_runner(model, WIDTH, context, len(tokenizer))

@@ -28,7 +28,7 @@ from specdec.contract import (
 from specdec.errors import EngineError, SettingError, SpecdecError
 from specdec.options import DRAFT_DTYPES, DTYPES, EngineOptions
 from specdec.paths import data_dir
-from specdec.threads import wait_politely
+from specdec.torch_env import prepare
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -121,7 +121,7 @@ def _generate(args: argparse.Namespace) -> int:
         runner=args.runner,
     )
     catalogue.check_ids(_options(args), args.target, args.draft)
-    wait_politely()
+    prepare()
     from specdec.engine import LocalEngine  # torch is imported only when it is needed
 
     engine = LocalEngine(_options(args))

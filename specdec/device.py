@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 
 from specdec.errors import DeviceError
-from specdec.linear import has_onednn
+from specdec.linear import Form, has_onednn
 from specdec.pair import Choice
 
 DTYPES = {
@@ -24,7 +24,7 @@ DTYPES = {
 SHORT = {torch.bfloat16: "bf16", torch.float16: "fp16", torch.float32: "fp32"}
 
 COMFORT = 0.6
-"""Weights take at most this share of free memory before a wider dtype is called comfortable."""
+"""Weights take at most this share of free memory before a second copy is called comfortable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,7 @@ class DeviceChoice:
     dtype: torch.dtype
     device_choice: Choice
     dtype_choice: Choice
+    form: Form = "dense"
 
 
 def choose(
@@ -46,11 +47,17 @@ def choose(
     """Pick what was asked for, or the best there is (None or "auto").
 
     `fp32_bytes` is what the weights take in fp32 and `free_bytes` what is free; they matter only
-    for the automatic dtype on a CPU. Raises DeviceError for a device or dtype that is not there.
+    for the form of bf16 on a CPU that has no bf16 instructions. Raises DeviceError for a device
+    or dtype that is not there.
     """
     where, why = _device(device)
-    kind, kind_why = _dtype(where, dtype, fp32_bytes, free_bytes)
-    return DeviceChoice(where, kind, Choice(str(where), why), Choice(SHORT[kind], kind_why))
+    kind, kind_why = _dtype(where, dtype)
+    form: Form = "dense"
+    if where.type == "cpu" and kind == torch.bfloat16 and not cpu_has_bf16():
+        form, form_why = _form(fp32_bytes, free_bytes)
+        kind_why = f"{kind_why}; {form_why}"
+    chosen = Choice(SHORT[kind], kind_why)
+    return DeviceChoice(where, kind, Choice(str(where), why), chosen, form)
 
 
 def cpu_has_bf16() -> bool:
@@ -87,9 +94,7 @@ def _device(name: str | None) -> tuple[torch.device, str]:
     return device, "asked for"
 
 
-def _dtype(
-    device: torch.device, name: str | None, fp32_bytes: int | None, free_bytes: int | None
-) -> tuple[torch.dtype, str]:
+def _dtype(device: torch.device, name: str | None) -> tuple[torch.dtype, str]:
     if name not in (None, "", "auto"):
         if name not in DTYPES:
             raise DeviceError(f"There is no dtype {name!r}.", "Use auto, bf16, fp16 or fp32.")
@@ -102,17 +107,25 @@ def _dtype(
         return _mps_dtype(device)
     if cpu_has_bf16():
         return torch.bfloat16, "this CPU multiplies bf16 in hardware"
-    return _plain_cpu_dtype(fp32_bytes, free_bytes)
+    return torch.bfloat16, "as published: half the bytes of fp32 for each token"
 
 
-def _plain_cpu_dtype(fp32_bytes: int | None, free_bytes: int | None) -> tuple[torch.dtype, str]:
+def _form(fp32_bytes: int | None, free_bytes: int | None) -> tuple[Form, str]:
+    """Whether several rows use an fp32 copy; the copy and bf16 together must be comfortable."""
     missing = "this CPU has no bf16 instructions"
-    if fp32_bytes is not None and free_bytes is not None and fp32_bytes > COMFORT * free_bytes:
-        need, free = fp32_bytes / 1e9, free_bytes / 1e9
-        return torch.bfloat16, (
-            f"{missing}, but fp32 weights need {need:.1f} GB of {free:.1f} GB free"
+    if not has_onednn():
+        return "dense", f"{missing}, so several rows at once are slow"
+    if (
+        fp32_bytes is not None
+        and free_bytes is not None
+        and 1.5 * fp32_bytes > COMFORT * free_bytes
+    ):
+        need, free = 1.5 * fp32_bytes / 1e9, free_bytes / 1e9
+        return "dense", (
+            f"{missing}, and an fp32 copy for several rows would make {need:.1f} GB "
+            f"of {free:.1f} GB free"
         )
-    return torch.float32, f"{missing}: packed fp32 scores several tokens for the price of few"
+    return "twin", f"{missing}, so several rows at once use an fp32 copy"
 
 
 def _mps_dtype(device: torch.device) -> tuple[torch.dtype, str]:

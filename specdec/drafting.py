@@ -57,7 +57,7 @@ def choose_draft(depot: Depot, ground: Ground, wanted: str | None) -> Drafting:
     """
     options = _rank(depot, ground, wanted)
     chosen = next(option for option in options if option.verdict == "chosen")
-    why_not = no_rewind(ground.model, len(ground.tokenizer))
+    why_not = no_rewind(ground.model, len(ground.tokenizer), ground.context)
     if why_not:
         return Drafting(NoDrafter(), Choice(pairing.NONE, why_not), options=options)
     choice = Choice(chosen.id, chosen.reason)
@@ -68,11 +68,14 @@ def choose_draft(depot: Depot, ground: Ground, wanted: str | None) -> Drafting:
     return _load(depot, ground, choice, options)
 
 
-def no_rewind(model: Model, vocab: int) -> str:
-    """Why this model's cache cannot go back a token; "" when it can (DESIGN 7, 6)."""
+def no_rewind(model: Model, vocab: int, context: int) -> str:
+    """Why this model's cache cannot go back a token; "" when it can (DESIGN 7, 6).
+
+    Asked at the real context: a sliding window is a limit only past its width.
+    """
     if model.weights is not None:
         return ""
-    probe = open_scorer(model, "fast", 1, 8, vocab)
+    probe = open_scorer(model, "fast", 1, context, vocab)
     return "" if probe.can_rewind else getattr(probe, "rewind_reason", "its cache has no way back")
 
 
@@ -136,7 +139,7 @@ def _load(
     dtype = torch.bfloat16 if form == "int4" else device.DTYPES[form]
     model = depot.load(files, ground.where.device, dtype, "int4" if form == "int4" else "dense")
     vocab = len(ground.tokenizer)
-    if why_not := no_rewind(model, vocab):
+    if why_not := no_rewind(model, vocab, min(ground.context, model.context)):
         raise PairError(f"{files.entry.name} cannot draft: {why_not}.", "Choose another draft.")
     depot.show(Phase("measuring", files.entry.id, "a step of the draft"))
     most = min(ground.context, model.context)

@@ -113,8 +113,8 @@ def _silent(done: int, total: int) -> None:
 
 
 def _settle_form(form: Form, device: torch.device) -> tuple[Form, tuple[str, ...]]:
-    if form == "int4" and device.type != "cpu":
-        return "dense", (f"int4 runs on the CPU only; on {device.type} the weights stay dense",)
+    if form != "dense" and device.type != "cpu":
+        return "dense", (f"{form} runs on the CPU only; on {device.type} the weights stay dense",)
     return form, ()
 
 
@@ -208,8 +208,10 @@ class _Reader:
         return tensor.to(self.device, self.dtype)
 
     def _pack(self, weight: Tensor, bias: Tensor | None) -> Linear:
-        packs = self.form == "int4" and can_pack_int4(weight)
-        return make(weight, bias, "int4" if packs else "dense")
+        form = self.form
+        if form == "int4" and not can_pack_int4(weight):
+            form = "dense"
+        return make(weight, bias, form)
 
 
 def _load_fallback(

@@ -19,7 +19,7 @@ from specdec.runner import STEP
 from specdec.scorer import Scorer
 from specdec.selftest import check_finite as check_finite
 from specdec.selftest import self_test as self_test
-from specdec.target import Kind, open_scorer
+from specdec.target import Kind, is_exact, open_scorer
 
 ALLOWED = 1.10
 """The static runner serves where its step costs at most this many steps of one row (DESIGN 5)."""
@@ -62,17 +62,18 @@ def choose_runner(model: Model, width: int, capacity: int, vocab: int) -> Runner
         why = model.reason or "a row's result does not depend on how many are scored"
         reason = f"{why}: {_ms(costs[1])} for 1 row, {_ms(costs[width])} for {width}"
         return RunnerChoice("fast", Choice("fast", reason), spread(costs), costs[1], fast.exact)
-    static = _warm(open_scorer(model, "static", width, short, vocab))
+    static = _warm(open_scorer(model, "static", width, short, vocab, exact=False))
     times = _alternate([*((fast, w) for w in widths), (static, 1)], REPEATS)
-    costs = {w: times[fast, w] for w in widths}
-    return decide(costs, times[static, 1], static.exact)
+    costs, fixed = {w: times[fast, w] for w in widths}, times[static, 1]
+    cheap = fixed <= ALLOWED * costs[1]
+    return decide(costs, fixed, cheap and is_exact(model, "static", width, vocab))
 
 
 def decide(costs: dict[int, float], fixed: float, exact: bool) -> RunnerChoice:
     """Static against a fast runner that is not exact.
 
     `costs` are the fast one's seconds by rows, 1 to width; `fixed` is the static one's step, and
-    `exact` what its self-test said.
+    `exact` what its self-test said, which is asked only where the step is cheap enough.
     """
     width, plain = max(costs), min(costs[1], fixed)
     figures = f"{_ms(fixed)} for {width} rows against {_ms(costs[1])} for 1"
@@ -80,7 +81,8 @@ def decide(costs: dict[int, float], fixed: float, exact: bool) -> RunnerChoice:
         every = dict.fromkeys(range(1, width + 1), fixed)
         reason = f"same words at one width: {figures}"
         return RunnerChoice("static", Choice("static", reason), every, plain, True)
-    why = "costs too much" if exact else "gives other bits by place on this device"
+    cheap = fixed <= ALLOWED * costs[1]
+    why = "gives other bits by place on this device" if cheap else "costs too much"
     reason = f"same law, words may differ at near-ties: one fixed width {why} ({figures})"
     return RunnerChoice("fast", Choice("fast", reason), spread(costs), plain, False)
 
@@ -88,12 +90,12 @@ def decide(costs: dict[int, float], fixed: float, exact: bool) -> RunnerChoice:
 def _alternate(jobs: Sequence[tuple[Scorer, int]], repeats: int) -> dict[tuple[Scorer, int], float]:
     """Median seconds of `score` for each (scorer, rows), in turns so that a slow spell hits all.
 
-    A first turn is not counted. Ends early, after two counted turns, once `PATIENCE` is used up.
+    A first turn is not counted. Ends early, after a counted turn, once `PATIENCE` is used up.
     """
     times: dict[tuple[Scorer, int], list[float]] = {job: [] for job in jobs}
     began = perf_counter()
     for turn in range(repeats + 1):
-        if turn > 2 and perf_counter() - began > PATIENCE:
+        if turn > 1 and perf_counter() - began > PATIENCE:
             break
         for scorer, rows in jobs:
             length, start = scorer.length, perf_counter()
@@ -119,7 +121,7 @@ def spread(costs: dict[int, float]) -> dict[int, float]:
 
 def _warm(scorer: Scorer) -> Scorer:
     """Read a prompt, and refuse a model that computes no numbers before anyone waits for it."""
-    scorer.prefill([0] * min(scorer.chunk, scorer.capacity // 2))
+    scorer.prefill([0] * min(8, scorer.capacity // 2))
     check_finite(scorer.score([0]))
     scorer.rewind(scorer.length - 1)
     return scorer

@@ -79,13 +79,15 @@ class Turn:
             self._drafter.begin(self.tokens)
             said = ""
             while self._reason is None:
-                if self._rounds and not self._catch_up(cancel):
+                k, why = self._k()
+                if k and not self._catch_up(cancel):  # with k = 0 the draft costs nothing
                     break
                 if cancel.is_set():
                     self._reason = "cancelled"
                     break
                 started = self._clock()
-                draft, why = self._propose()
+                draft = self._propose(k) if k else Draft()
+                why = why or draft.reason
                 if why and why != said:
                     yield Notice(why)
                     said = why
@@ -183,17 +185,13 @@ class Turn:
             self._last_s - self._first_s,
         )
 
-    def _propose(self) -> tuple[Draft, str]:
-        """The draft of this round, and why there is none where the user should know."""
-        k, why = self._k()
-        if k == 0:
-            return Draft(), why
+    def _propose(self, k: int) -> Draft:
         started = self._clock()
         task = self._task
         context = Context(self.tokens, len(task.prompt), task.sampling, task.rule, task.noise)
         draft = self._drafter.propose(context, k)
         self._draft_s += self._clock() - started
-        return draft, draft.reason
+        return draft
 
     def _emit(self, outcome: Outcome, drafted: int) -> int:
         """Append the outcome's tokens up to the first that ends the reply; how many kept ones.

@@ -17,7 +17,7 @@ from typing import Any
 
 from specdec.contract import ErrorInfo
 from specdec.options import EngineOptions
-from specdec.threads import wait_politely
+from specdec.torch_env import prepare
 
 _log = logging.getLogger(__name__)
 
@@ -121,7 +121,7 @@ class _Calls:
     def _start_engine(self) -> Any:
         with self._engine_lock:
             if self._engine is None:
-                wait_politely()
+                prepare()
                 from specdec.engine import LocalEngine  # torch is imported here, not before
 
                 self._engine = LocalEngine(self._options)

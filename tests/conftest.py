@@ -1,5 +1,5 @@
-"""For every test: torch's threads wait as they do in the program, set before torch is imported."""
+"""For every test: the environment the program gives torch, set before torch is imported."""
 
-from specdec.threads import wait_politely
+from specdec.torch_env import prepare
 
-wait_politely()
+prepare()

@@ -12,6 +12,7 @@ from specdec.linear import (
     OneDnn,
     can_pack_int4,
     dequantise,
+    has_onednn,
     make,
     quantise,
     uses_onednn,
@@ -89,3 +90,19 @@ def test_bytes_of_each_form() -> None:
 def test_odd_widths_are_not_packed() -> None:
     assert can_pack_int4(random(8, 64))
     assert not can_pack_int4(random(8, 40))
+
+
+@pytest.mark.skipif(not has_onednn(), reason="needs oneDNN")
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_twin_is_bf16_in_both_halves(bias: bool) -> None:
+    torch.manual_seed(4)
+    weight, vector = torch.randn(96, 64).bfloat16(), torch.randn(96).bfloat16()
+    matrix = make(weight, vector if bias else None, "twin")
+    x = torch.randn(8, 64).bfloat16()
+    exact = x.double() @ weight.double().T + (vector.double() if bias else 0)
+    for rows in (1, 2, 8):
+        y = matrix(x[:rows])
+        assert y.dtype == torch.bfloat16
+        assert (y.double() - exact[:rows]).abs().max() <= exact.abs().max() * 2**-7
+    assert torch.equal(matrix(x)[:3], matrix(x[:3]))  # several rows do not see each other
+    assert matrix.nbytes == weight.nbytes
