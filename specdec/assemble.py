@@ -124,11 +124,11 @@ def _session(pair: Pair, ground: Ground, runner: RunnerChoice, drafting: Draftin
         kind: Kind = "static" if name == "static" else "fast"
         return open_scorer(model, kind, WIDTH, pair.context, len(tokenizer))
 
+    policy = LengthPolicy(runner.costs, drafting.seconds, MAX_K)
+
     def make_length(k: int | None) -> Length:
-        """A k that was asked for is drafted; None drafts what is measured to pay."""
-        if k is not None:
-            return FixedLength(k)
-        return LengthPolicy(runner.costs, drafting.seconds, MAX_K)
+        """A k that was asked for is drafted; None drafts what pays, as learned over all replies."""
+        return policy if k is None else FixedLength(k)
 
     return Session(
         pair=pair,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _DECAY = 0.98  # an outcome 34 rounds ago counts half
-_PRIOR = 0.7  # acceptance at depth 1 before anything was seen
+_PRIOR = 0.9  # hopeful, so that drafting is tried before it is called off; two rounds correct it
 _WEIGHT = 3.0  # outcomes the prior counts for; depth j + 1 takes depth j's estimate as prior
 _PROBE_SHARE = 0.03  # of the time may go to asking again whether drafting pays
 

@@ -36,7 +36,9 @@ def _stubborn() -> None:
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    time.sleep(600)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join(600)  # a test may kill the parent and wants nothing left behind
 
 
 def main() -> int:
