@@ -53,7 +53,7 @@ def assemble(
 ) -> Session:
     """Fetch, convert, load and measure. Raises a SpecdecError that says what to do."""
     depot = Depot(options, show, cancelled)
-    picked = _pick_target(depot, target or options.target)
+    picked = _pick_target(depot, target)
     files = depot.ready(depot.registry.get(picked.value))
     tokenizer = load_tokenizer(files.folder)
     where = device.choose(
@@ -69,7 +69,7 @@ def assemble(
     show(Phase("measuring", files.entry.id, "a step of the target, by rows"))
     runner = measure.choose_runner(model, WIDTH, context, len(tokenizer))
     ground = Ground(files, model, tokenizer, where, context, WIDTH)
-    drafting = choose_draft(depot, ground, draft or options.draft)
+    drafting = choose_draft(depot, ground, draft)
     pair = Pair(
         target=picked,
         draft=drafting.choice,
