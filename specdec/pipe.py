@@ -15,7 +15,7 @@ from typing import Any
 from specdec.contract import Cancel
 from specdec.errors import EngineError
 from specdec.options import EngineOptions
-from specdec.worker import Bye, Call, CancelCall, Done, Item, serve
+from specdec.worker import Bye, Call, CancelCall, Done, Item, children, kill_all, serve
 
 _POLL = 0.05  # seconds between looks at a cancel flag
 
@@ -75,11 +75,13 @@ class Worker:
             self._answers.pop(number, None)
 
     def end(self) -> None:
-        """Ask the worker to leave, kill it if it does not within a second; calls in it fail."""
+        """Ask the worker to leave, kill it and what it started if it does not within a second."""
         self._tell(Bye())
         self.process.join(1.0)
-        if self.process.is_alive():
+        if self.process.is_alive() and self.process.pid is not None:
+            left = children(self.process.pid)  # asked before: orphans have another parent
             self.process.kill()
+            kill_all(left)
             self.process.join(2.0)
 
     def _tell(self, message: CancelCall | Bye) -> bool:

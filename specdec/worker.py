@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
+import psutil
+
 from specdec.contract import ErrorInfo
 from specdec.options import EngineOptions
 from specdec.torch_env import prepare
@@ -77,7 +79,25 @@ def serve(pipe: Connection, options: EngineOptions) -> None:
                 break
     except (EOFError, OSError):
         _log.info("the parent is gone")
+    kill_all(children(os.getpid()))  # pip, in the middle of a fetch
     os._exit(0)  # nothing is worth waiting for, least of all a running kernel
+
+
+def children(pid: int) -> list[psutil.Process]:
+    """Every process below `pid`; none when it is gone."""
+    try:
+        return list(psutil.Process(pid).children(recursive=True))
+    except psutil.NoSuchProcess:
+        return []
+
+
+def kill_all(processes: list[psutil.Process]) -> None:
+    """Kill each one that still runs."""
+    for process in processes:
+        try:
+            process.kill()
+        except psutil.NoSuchProcess:
+            continue
 
 
 class _Calls:

