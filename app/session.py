@@ -1,6 +1,6 @@
 """Who has the page open: one session a tab, with its role and its conversation.
 
-Knows nothing of engines. A session is lost with its tab; the owner's chats are not.
+Knows nothing of engines. A tab whose connection drops is kept for a while: it may come back.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Access = Literal["owner", "guest"]
 LINGER_S = 15.0
 """How long a reply goes on with nobody watching: long enough for a reload."""
 FORGET_S = 3600.0
-"""A guest who left is forgotten after this; nothing of theirs runs that long."""
+"""A tab that left is forgotten after this; nothing of a guest's runs that long."""
 
 
 @dataclass
@@ -41,27 +41,40 @@ class Sessions:
         self._linger = linger
         self._clock = clock
         self._open: dict[str, Session] = {}
+        self._parked: dict[str, tuple[Session, float]] = {}  # by key, and when the tab left
         self._left: dict[str, float] = {}  # party -> when its last tab closed
         self._lock = threading.Lock()
 
     def get(self, key: str, role: Access) -> Session:
-        """The tab's session, made at first sight. Raises SettingError for another role's key."""
+        """The tab's session, made at first sight; one that left is taken back as it was.
+
+        Raises SettingError for another role's key.
+        """
         with self._lock:
+            self._forget()
             session = self._open.get(key)
             if session is None:
-                session = self._open[key] = Session(key, role)
+                parked, _ = self._parked.get(key, (None, 0.0))
+                if parked is not None and parked.role == role:
+                    del self._parked[key]
+                    session = parked
+                else:
+                    session = Session(key, role)
+                self._open[key] = session
             elif session.role != role:
                 raise SettingError("This tab belongs to another login.", "Reload the page.")
             self._left.pop(_party(session), None)
             return session
 
     def leave(self, key: str) -> None:
-        """The tab was closed."""
+        """The tab was closed, or only its connection dropped: nobody can tell which."""
         with self._lock:
+            self._forget()
             session = self._open.pop(key, None)
-            old = self._clock() - FORGET_S
-            self._left = {party: at for party, at in self._left.items() if at > old}
-            if session and not any(_party(s) == _party(session) for s in self._open.values()):
+            if session is None:
+                return
+            self._parked[key] = (session, self._clock())
+            if not any(_party(s) == _party(session) for s in self._open.values()):
                 self._left[_party(session)] = self._clock()
 
     def gone(self, session: Session) -> bool:
@@ -69,6 +82,11 @@ class Sessions:
         with self._lock:
             left = self._left.get(_party(session))
             return left is not None and self._clock() - left > self._linger
+
+    def _forget(self) -> None:
+        old = self._clock() - FORGET_S
+        self._left = {party: at for party, at in self._left.items() if at > old}
+        self._parked = {key: row for key, row in self._parked.items() if row[1] > old}
 
 
 def _party(session: Session) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from app.controller import Controller
 from app.desk import Options
-from app.session import Session
+from app.session import FORGET_S, Session, Sessions
 from specdec.contract import Sampling
 from specdec.errors import SettingError
 from tests.app.desk_kit import Kit, finish
@@ -61,7 +61,31 @@ def test_a_guest_cannot_take_the_owners_tab(kit: Kit) -> None:
         kit.controller.session("tab", "guest")
 
 
-def test_a_guest_is_forgotten_with_the_tab(kit: Kit) -> None:
-    finish(kit.controller.desk.send(kit.guest("v"), "hello", OPTIONS))
-    kit.controller.leave("v")
-    assert kit.controller.thread(kit.guest("v")).rows == ()
+def test_a_guest_is_forgotten_a_while_after_the_tab_left() -> None:
+    now = [0.0]
+    sessions = Sessions(clock=lambda: now[0])
+    sessions.get("v", "guest").passing.add_turn("hello", {})
+    sessions.leave("v")
+    now[0] = FORGET_S - 1
+    assert sessions.get("v", "guest").passing.messages()
+    sessions.leave("v")
+    now[0] += FORGET_S
+    assert sessions.get("v", "guest").passing.messages() == []
+
+
+@pytest.mark.parametrize("role", ["owner", "guest"])
+def test_a_dropped_connection_loses_no_conversation(kit: Kit, role: str) -> None:
+    """The page stays and goes on asking, after the server saw its heartbeat end."""
+    tab = kit.controller.session("t", role)  # type: ignore[arg-type]
+    finish(kit.controller.desk.send(tab, "hello", OPTIONS))
+    kit.controller.leave("t")
+    again = kit.controller.session("t", role)  # type: ignore[arg-type]
+    assert kit.controller.thread(again).rows[0].content == "hello"
+    finish(kit.controller.desk.send(again, "go on", OPTIONS))
+    assert len(kit.engine.requests[-1].messages) == 3
+
+
+def test_a_tab_that_left_is_not_handed_to_another_login(kit: Kit) -> None:
+    finish(kit.controller.desk.send(kit.owner("t"), "mine", OPTIONS))
+    kit.controller.leave("t")
+    assert kit.controller.thread(kit.guest("t")).rows == ()
