@@ -6,6 +6,7 @@ Knows nothing of gradio. Work is done by one worker and stored by it; a page onl
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, replace
 
@@ -14,7 +15,7 @@ from app.desk import Desk, Options
 from app.history import History
 from app.line import Job, Line, watch
 from app.live import Live
-from app.loader import Loader, LoadView
+from app.loader import SUPERSEDED, Loader, LoadView
 from app.race import RaceView, race
 from app.session import LINGER_S, Access, Session, Sessions
 from app.settings import SamplingSettings, SettingsFile
@@ -42,6 +43,7 @@ class Controller:
         self.desk = Desk(engine, self._loader, self._line, self.chats, self._sessions.gone)
         self._races: dict[str, Job[RaceView]] = {}  # by session key
         self._load: Job[LoadView] | None = None
+        self._choosing = threading.Lock()
 
     # --- tabs -----------------------------------------------------------------------------------
 
@@ -87,13 +89,22 @@ class Controller:
     # --- models ---------------------------------------------------------------------------------
 
     def start(self, target: str | None = None, draft: str | None = None) -> Job[LoadView]:
-        """The first load: what the command line says, else the last pair, else chosen."""
-        if target is not None or draft is not None:
-            self._loader.wanted = (target, draft)
+        """The first load: what the command line says, else the last pair, else chosen.
+
+        Each half by itself: naming a draft does not forget the last target.
+        """
+        last_target, last_draft = self._loader.wanted
+        self._loader.wanted = (
+            last_target if target is None else target,
+            last_draft if draft is None else draft,
+        )
         return self._put_load(*self._loader.wanted)
 
     def load(self, session: Session, target: str | None, draft: str | None) -> Job[LoadView]:
-        """Load a pair after the reply that is being made. Raises SettingError for a guest."""
+        """Load a pair after the reply that is being made, in place of any load before it.
+
+        None means: choose for this machine. Raises SettingError for a guest.
+        """
         owner_only(session)
         return self._put_load(target, draft)
 
@@ -125,8 +136,11 @@ class Controller:
         job: Job[LoadView] = Job(
             "load", LoadView(target, draft), lambda job: self._loader.switch(target, draft, job)
         )
-        self._line.put(job, first=True)
-        self._load = job
+        with self._choosing:  # the newest choice is the one that counts, also for the page
+            for older in self._line.put_instead(job):
+                older.snapshot = replace(older.snapshot, error=SUPERSEDED)
+                older.done.set()
+            self._load = job
         return job
 
     # --- replies --------------------------------------------------------------------------------

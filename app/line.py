@@ -59,16 +59,31 @@ class Line:
     def current(self) -> Job[Any] | None:
         return self._current
 
-    def put(self, job: Job[Any], first: bool = False) -> None:
+    def put(self, job: Job[Any]) -> None:
         """Raises BusyError when too many wait."""
         with self._change:
-            if not first:  # a load is never refused
-                self.check_room()
-            self._waiting.insert(0 if first else len(self._waiting), job)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="line", daemon=True)
-                self._thread.start()
-            self._change.notify_all()
+            self.check_room()
+            self._add(len(self._waiting), job)
+
+    def put_instead(self, job: Job[S]) -> list[Job[S]]:
+        """Put it first, in place of others of its kind: one that runs is told to stop.
+
+        Never refused. Those that waited are returned; they are the caller's to end.
+        """
+        with self._change:
+            older = [other for other in self._waiting if other.kind == job.kind]
+            self._waiting = [other for other in self._waiting if other.kind != job.kind]
+            if self._current is not None and self._current.kind == job.kind:
+                self._current.stop()
+            self._add(0, job)
+            return older
+
+    def _add(self, at: int, job: Job[Any]) -> None:
+        self._waiting.insert(at, job)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="line", daemon=True)
+            self._thread.start()
+        self._change.notify_all()
 
     def check_room(self) -> None:
         """Raises BusyError when as many wait as may."""

@@ -5,12 +5,21 @@ Knows nothing of pages or replies. Runs in the worker only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 
 from app.line import Job
 from app.settings import SettingsFile
-from specdec.contract import ChatEngine, ErrorInfo, Failed, Loaded, Pair, Phase
+from specdec.contract import (
+    Cancel,
+    ChatEngine,
+    ErrorInfo,
+    Failed,
+    Loaded,
+    NeverCancel,
+    Pair,
+    Phase,
+)
 from specdec.errors import SpecdecError
 
 
@@ -37,44 +46,58 @@ class Loader:
             settings.settings.draft,
         )
         self.error: ErrorInfo | None = None  # of the last load; None once one succeeds
+        self._before: Pair | None = None  # what a load that was superseded had ended
 
     def switch(self, target: str | None, draft: str | None, job: Job[LoadView]) -> None:
-        """Load a pair; when it fails and nothing is left loaded, load the one before again."""
-        before = self._engine.status().pair
+        """Load a pair; when it fails and nothing is left loaded, load the one before again.
+
+        A job that is stopped was superseded: it ends at once, and the next one sees to the rest.
+        """
+        before = self._engine.status().pair or self._before
+        self._before = None
         self.wanted = (target, draft)
         if self._run(job):
             self._remember(job)
             return
-        if before is not None:
-            self.wanted = (before.target.value, before.draft.value)
-            error = job.snapshot.error
-            pair = self._engine.status().pair
-            if pair is None:
-                self._run(job)
-                pair = job.snapshot.pair
-            self.error = error
-            job.snapshot = replace(job.snapshot, error=error, pair=pair, phase=None)
+        if before is None:
+            return
+        if job.snapshot.error == SUPERSEDED or not self._go_back(before, job):
+            self._before = before
 
     def ensure(self, show: Callable[[Phase], None]) -> ErrorInfo | None:
         """Load what is wanted when nothing is loaded; the error when that fails."""
         if self._engine.status().pair is not None:
             return None
-        for view in self._load():
+        for view in self._load(NeverCancel()):
             if view.phase:
                 show(view.phase)
         return view.error
 
+    def _go_back(self, before: Pair, job: Job[LoadView]) -> bool:
+        """See that the pair before is loaded; False when it was superseded on the way."""
+        self.wanted = (before.target.value, before.draft.value)
+        error, pair = job.snapshot.error, self._engine.status().pair
+        if pair is None:
+            self._run(job)
+            if job.snapshot.error == SUPERSEDED:
+                return False
+            pair = job.snapshot.pair
+        self.error = error
+        job.snapshot = replace(job.snapshot, error=error, pair=pair, phase=None)
+        return True
+
     def _run(self, job: Job[LoadView]) -> bool:
-        for view in self._load():
+        for view in self._load(job):
             job.snapshot = view
         return job.snapshot.error is None
 
-    def _load(self) -> Iterator[LoadView]:
+    def _load(self, cancel: Cancel) -> Iterator[LoadView]:
         target, draft = self.wanted
         view = LoadView(target, draft, Phase("starting"))
         yield view
         try:
-            for event in self._engine.load(target, draft):
+            events = self._engine.load(target, draft)
+            for event in events:
                 match event:
                     case Phase():
                         view = replace(view, phase=event)
@@ -83,6 +106,11 @@ class Loader:
                     case Failed(error):
                         view = replace(view, phase=None, error=error)
                 yield view
+                if cancel.is_set() and view.phase is not None:
+                    if isinstance(events, Generator):
+                        events.close()  # the engine hears of it now, not when memory is swept
+                    yield replace(view, phase=None, error=SUPERSEDED)
+                    return
         except Exception as error:
             view = replace(view, phase=None, error=ErrorInfo.of(error))
         if view.pair is None and view.error is None:
@@ -101,6 +129,7 @@ class Loader:
             job.snapshot = replace(job.snapshot, notice=str(error))
 
 
+SUPERSEDED = ErrorInfo("EngineError", "Another model was chosen.", "That one is loaded instead.")
 _VANISHED = ErrorInfo(
     "EngineError", "The engine stopped while loading.", "Load again, or choose a smaller model."
 )

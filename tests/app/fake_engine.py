@@ -93,6 +93,7 @@ class FakeEngine:
         self.requests: list[ChatRequest] = []
         self.events: list[Event] = []
         self.loads: list[tuple[str | None, str | None]] = []
+        self.abandoned: list[str] = []  # targets whose load was left before its end
         self.running = 0  # replies being made now
         self.closed = False
         self._turn = threading.Lock()
@@ -110,8 +111,12 @@ class FakeEngine:
         self.loads.append((target, draft))
         name = target or "smollm2-135m-instruct"
         for phase in phases(name):
-            self._status = replace(self._status, state="loading", phase=phase, error=None)
-            yield phase
+            self._status = Status("loading", phase=phase, versions=self._status.versions)
+            try:
+                yield phase
+            except GeneratorExit:
+                self.abandoned.append(name)
+                raise
             time.sleep(self.script.load_s / 8)
             if phase.name == "loading" and name in self.script.fail_load:
                 error = self.script.fail_load[name]

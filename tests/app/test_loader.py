@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 from app.desk import Options
+from app.loader import SUPERSEDED
 from specdec.contract import ErrorInfo, Sampling
 from tests.app.desk_kit import Kit, finish, until
 
@@ -65,8 +66,55 @@ def test_the_last_pair_is_loaded_at_the_next_start_unless_told_otherwise(
     finish(again.controller.start())
     assert again.engine.loads == [("qwen2.5-coder-1.5b-instruct", "none")]
     finish(again.controller.start("smollm2-135m-instruct"))
-    assert again.engine.loads[-1] == ("smollm2-135m-instruct", None)
+    assert again.engine.loads[-1] == ("smollm2-135m-instruct", "none")
     again.close()
+
+
+def test_each_half_the_command_line_leaves_out_stays_as_it_was(kit: Kit, tmp_path: Path) -> None:
+    finish(kit.controller.load(kit.owner(), "qwen2.5-coder-1.5b-instruct", "none"))
+    again = Kit(tmp_path)
+    finish(again.controller.start(draft="ngram"))
+    assert again.engine.loads == [("qwen2.5-coder-1.5b-instruct", "ngram")]
+    finish(again.controller.load(again.owner(), None, None))  # "Choose for this machine"
+    assert again.engine.loads[-1] == (None, None)
+    again.close()
+
+
+def test_the_newest_choice_wins_and_the_older_ones_end(kit: Kit) -> None:
+    finish(kit.controller.start())
+    kit.script.load_s = 4.0
+    tab = kit.owner()
+    begun = kit.controller.load(tab, "qwen2.5-coder-1.5b-instruct", None)
+    until(lambda: len(kit.engine.loads) == 2)
+    waits = kit.controller.load(tab, "qwen2.5-coder-0.5b-instruct", None)
+    newest = kit.controller.load(tab, "llama-3.2-1b-instruct", None)
+    assert kit.controller.loading() is newest
+    for old in (waits, begun):
+        assert finish(old, 3).error == SUPERSEDED
+    kit.script.load_s = 0.0
+    assert finish(newest).error is None
+    assert [target for target, _ in kit.engine.loads[1:]] == [
+        "qwen2.5-coder-1.5b-instruct",
+        "llama-3.2-1b-instruct",
+    ]
+    assert kit.engine.abandoned == ["qwen2.5-coder-1.5b-instruct"]
+    assert kit.settings.settings.target == "llama-3.2-1b-instruct"
+    assert kit.controller.load_error() is None
+
+
+def test_when_the_newest_choice_fails_the_pair_before_all_of_them_comes_back(kit: Kit) -> None:
+    kit.script.fail_load["llama-3.2-1b-instruct"] = GATED
+    finish(kit.controller.start())
+    kit.script.load_s = 4.0
+    tab = kit.owner()
+    kit.controller.load(tab, "qwen2.5-coder-1.5b-instruct", None)
+    until(lambda: len(kit.engine.loads) == 2)
+    newest = kit.controller.load(tab, "llama-3.2-1b-instruct", None)
+    kit.script.load_s = 0.0
+    view = finish(newest)
+    assert view.error == GATED
+    assert view.pair.target.value == "smollm2-135m-instruct"
+    assert kit.controller.status().pair == view.pair
 
 
 def test_an_engine_that_raises_while_loading_is_an_error_not_a_hang(kit: Kit) -> None:
