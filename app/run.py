@@ -59,9 +59,7 @@ def _start(
         say(f"Port {options.port} is in use; taking {port}.")
     engine = make_engine(
         EngineOptions(
-            data_dir=folder,
-            target=options.target,
-            draft=options.draft,
+            data_dir=folder,  # no pair: what an engine falls back to would outlive a later choice
             device=options.device,
             dtype=options.dtype,
             draft_dtype=options.draft_dtype,
