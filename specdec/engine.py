@@ -63,10 +63,11 @@ class LocalEngine:
     def load(self, target: str | None = None, draft: str | None = None) -> Iterator[LoadEvent]:
         """Waits for the running reply; the old pair is let go before the new one is read."""
         with self._line.join() as ticket:
-            while not ticket.wait(0.5):
-                if self._closed.is_set():
-                    yield Failed(ErrorInfo.of(EngineError("The engine was closed.")))
-                    return
+            while not (ticket.wait(0.1) or self._closed.is_set()):
+                continue
+            if self._closed.is_set():
+                yield Failed(ErrorInfo.of(EngineError("The engine was closed.")))
+                return
             self._session = None
             try:
                 self._session = yield from self._assemble(target, draft)
@@ -82,7 +83,7 @@ class LocalEngine:
         """Make one reply; closing the iterator cancels it. See `ChatEngine.stream`."""
         try:
             with self._line.join() as ticket:
-                yield from self._wait(ticket)
+                yield from self._wait(ticket, cancel)
                 if cancel.is_set() or self._closed.is_set():
                     yield Finished("cancelled", Metrics())
                     return
@@ -98,7 +99,7 @@ class LocalEngine:
         """Decode plainly in the same runner from an empty cache; see `compare`."""
         with self._line.join() as ticket:
             while not ticket.wait(0.1):
-                if cancel.is_set():
+                if cancel.is_set() or self._closed.is_set():
                     raise EngineError("Verify was cancelled while it waited.")
             session = self._need_session()
             return compare(session, reply, cancel)
@@ -138,9 +139,10 @@ class LocalEngine:
             raise EngineError("No model is loaded.", "Choose one under Settings.")
         return self._session
 
-    def _wait(self, ticket: Ticket) -> Iterator[Event]:
+    def _wait(self, ticket: Ticket, cancel: Cancel) -> Iterator[Event]:
+        """Until it is this ticket's turn, or nobody waits for the reply any more."""
         said = 0
-        while not ticket.wait(0.1):
+        while not (ticket.wait(0.1) or cancel.is_set() or self._closed.is_set()):
             if (position := ticket.position) != said:
                 yield Queued(position)
                 said = position

@@ -44,13 +44,13 @@ class Worker:
         number, answers = next(self._numbers), queue.SimpleQueue[Item | Done | None]()
         with self._lock:
             if self._dead:
-                raise self._death()
+                raise self.death()
             self._answers[number] = answers
             try:
                 self._pipe.send(Call(number, method, args))
             except OSError:
                 self._dead = True
-                raise self._death() from None
+                raise self.death() from None
         told = over = False
         try:
             while True:
@@ -62,7 +62,7 @@ class Worker:
                     continue
                 if answer is None:
                     over = True
-                    raise self._death()
+                    raise self.death()
                 if isinstance(answer, Done):
                     over = True
                     if answer.error:
@@ -105,11 +105,13 @@ class Worker:
             for answers in waiting:
                 answers.put(None)
 
-    def _death(self) -> EngineError:
-        self.process.join(1.0)
+    def death(self, wait: float = 1.0) -> EngineError:
+        """How a process that is not alive ended; waits up to `wait` seconds for its exit code."""
+        self.process.join(wait)
         code = self.process.exitcode
+        how = "" if code is None else f" with exit code {code}"
         why = " (killed, perhaps for memory)" if code in (-9, 137) else ""
         return EngineError(
-            f"The engine process ended with exit code {code}{why}.",
+            f"The engine process ended{how}{why}.",
             "Send the message again: the engine starts anew. Its log is logs/engine.log.",
         )

@@ -5,9 +5,10 @@ Ending the process is what returns all memory (DESIGN 1). Knows the contract; ne
 
 from __future__ import annotations
 
+import queue
 import threading
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from specdec import catalogue
 from specdec.contract import (
@@ -33,6 +34,19 @@ from specdec.metrics import Metrics
 from specdec.options import EngineOptions
 from specdec.pipe import Worker
 
+_POLL = 0.05  # seconds between looks at a cancel flag
+
+Wanted = tuple[str | None, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """One load that was begun: its number, what it is to load, and the worker it replaces."""
+
+    number: int
+    wanted: Wanted
+    old: Worker | None
+
 
 class ProcessEngine:
     """Implements `ChatEngine`. A dead worker is one `Failed`; the next message restarts it."""
@@ -40,7 +54,7 @@ class ProcessEngine:
     def __init__(self, options: EngineOptions) -> None:
         self._options = options
         self._worker: Worker | None = None
-        self._wanted: tuple[str | None, str | None] = (options.target, options.draft)
+        self._wanted: Wanted = (None, None)  # what the newest load was asked for
         self._status = Status("starting", versions=catalogue.versions())
         self._lock = threading.Lock()
         self._loads = 0  # number of the newest load; an older one is superseded
@@ -56,38 +70,13 @@ class ProcessEngine:
     def load(self, target: str | None = None, draft: str | None = None) -> Iterator[LoadEvent]:
         """End the old worker and load in a new one. A newer load supersedes this one."""
         with self._lock:
-            self._loads += 1
-            number = self._loads
-            old, self._worker = self._worker, None
-            self._wanted = (target or self._options.target, draft or self._options.draft)
-            self._settled.clear()
-            self._note(Status("loading", phase=Phase("starting")))
-        try:
-            yield Phase("starting")
-            if old:
-                old.end()
-            yield from self._load_in(Worker(self._options), number)
-        finally:
-            with self._lock:
-                if number == self._loads:
-                    self._settled.set()
+            begun = self._begin((target, draft))
+        yield from self._go_on(begun)
 
     def stream(self, request: ChatRequest, cancel: Cancel) -> Iterator[Event]:
         """See `ChatEngine.stream`; waits for a load under way, restarts a dead worker."""
-        while not self._settled.wait(0.05):
-            if cancel.is_set():
-                yield Finished("cancelled", Metrics())
-                return
-        worker = self._worker
-        if worker is None or not worker.alive:
-            yield Notice("The engine is starting again.")
-            for event in self.load(*self._wanted):
-                if isinstance(event, Failed):
-                    yield event
-                    return
-            worker = self._worker
+        worker = yield from self._find_worker(cancel)
         if worker is None:
-            yield Failed(ErrorInfo.of(EngineError("No model is loaded.", "Choose one first.")))
             return
         try:
             self._running += 1
@@ -107,48 +96,127 @@ class ProcessEngine:
         return result
 
     def status(self) -> Status:
-        """Answered here, at once."""
-        return replace(self._status, queue=self._running)
+        """Answered here, at once; "ready" only while the worker lives."""
+        status, worker = self._status, self._worker
+        if status.state == "ready" and worker is not None and not worker.alive:
+            status = replace(status, state="failed", error=ErrorInfo.of(worker.death(0)))
+        return replace(status, queue=self._running)
 
     def close(self) -> None:
-        """End the worker; streams under way end in `Failed`."""
+        """End the worker; streams under way end in `Failed`, and nothing is started any more."""
         with self._lock:
             self._closed = True
             self._loads += 1
             worker, self._worker = self._worker, None
             self._settled.set()
+            self._note(Status("failed", error=ErrorInfo.of(_closed())))
         if worker:
             worker.end()
 
-    def _load_in(self, worker: Worker, number: int) -> Iterator[LoadEvent]:
-        with self._lock:
-            newest = number == self._loads and not self._closed
-            if newest:
-                self._worker = worker
-        if not newest:
-            worker.end()
-            yield Failed(ErrorInfo.of(EngineError("Another model was chosen meanwhile.")))
-            return
+    def _begin(self, wanted: Wanted) -> _Load:
+        """Supersede every older load; the caller holds the lock."""
+        if self._closed:
+            return _Load(0, wanted, None)
+        self._loads += 1
+        old, self._worker = self._worker, None
+        self._wanted = wanted
+        self._settled.clear()
+        self._note(Status("loading", phase=Phase("starting")))
+        return _Load(self._loads, wanted, old)
+
+    def _go_on(self, begun: _Load) -> Iterator[LoadEvent]:
+        """Load what was begun. Ends in one `Loaded` or `Failed`, unless it is closed before."""
+        over = False
         try:
-            for event in worker.call("load", self._wanted, NeverCancel()):
-                if number == self._loads:
+            for event in self._load_in(begun):
+                over = not isinstance(event, Phase)
+                if begun.number == self._loads:
                     self._note(_status_after(event))
+                if over:
+                    self._settle(begun, over)  # before the yield: whoever reads it may ask at once
                 yield event
-        except SpecdecError as error:
-            info = ErrorInfo.of(self._why(worker, error))
-            if number == self._loads:
-                self._note(Status("failed", error=info))
-            yield Failed(info)
+        finally:
+            self._settle(begun, over)
+
+    def _load_in(self, begun: _Load) -> Iterator[LoadEvent]:
+        worker = None
+        try:
+            if begun.old:
+                begun.old.end()  # before a yield, where this generator may be closed
+            yield Phase("starting")
+            if not self._closed:
+                worker = Worker(self._options)
+            with self._lock:
+                newest = begun.number == self._loads and not self._closed
+                if newest:
+                    self._worker = worker
+            if worker and newest:
+                yield from worker.call("load", begun.wanted, NeverCancel())
+                return
+            if worker:
+                worker.end()
+            yield Failed(ErrorInfo.of(self._why(worker, EngineError("It was superseded."))))
+        except Exception as error:  # a process that does not start is an event like any other
+            yield Failed(ErrorInfo.of(self._why(worker, error)))
+
+    def _settle(self, begun: _Load, over: bool) -> None:
+        """No load is under way any more; one that was closed before its end leaves no worker."""
+        with self._lock:
+            if begun.number != self._loads:
+                return
+            self._settled.set()
+            if over:
+                return
+            worker, self._worker = self._worker, None
+            stopped = EngineError(
+                "The load was stopped.", "Choose a model, or send a message to load it."
+            )
+            self._note(Status("failed", error=ErrorInfo.of(stopped)))
+        if worker:
+            worker.end()
+
+    def _find_worker(self, cancel: Cancel) -> Generator[Event, None, Worker | None]:
+        """A live worker, started where there is none; None when that already ended the reply."""
+        events: queue.SimpleQueue[LoadEvent] | None = None
+        said = ""
+        while True:
+            if cancel.is_set() or self._closed:
+                yield Finished("cancelled", Metrics())
+                return None
+            if events is None:
+                if not self._settled.wait(_POLL):
+                    continue
+                with self._lock:
+                    worker = self._worker
+                    if worker is not None and worker.alive:
+                        return worker
+                    if self._closed or not self._settled.is_set():
+                        continue
+                    begun = self._begin(self._wanted)
+                events = _in_thread(self._go_on(begun))
+                yield Notice("The engine is starting again.")
+            try:
+                event = events.get(timeout=_POLL)
+            except queue.Empty:
+                continue
+            if isinstance(event, Failed):
+                yield event
+                return None
+            if isinstance(event, Loaded):
+                events = None
+            elif (text := _shown(event)) != said:
+                said = text
+                yield Notice(text)
 
     def _note(self, status: Status) -> None:
         self._status = replace(status, versions=self._status.versions)
 
-    def _why(self, worker: Worker, error: SpecdecError) -> SpecdecError:
-        """A worker we ended ourselves did not crash; one that crashed is shown by /health."""
+    def _why(self, worker: Worker | None, error: Exception) -> Exception:
+        """A worker we ended ourselves did not crash."""
+        if self._closed:
+            return _closed()
         if worker is not self._worker:
             return EngineError("The engine was replaced in the middle of this.", "Try again.")
-        if not worker.alive:
-            self._note(Status("failed", error=ErrorInfo.of(error)))
         return error
 
     def _need_worker(self) -> Worker:
@@ -163,3 +231,23 @@ def _status_after(event: LoadEvent) -> Status:
     if isinstance(event, Loaded):
         return Status("ready", pair=event.pair)
     return Status("failed", error=event.error)
+
+
+def _in_thread(events: Iterator[LoadEvent]) -> queue.SimpleQueue[LoadEvent]:
+    """A load that goes on by itself, whatever becomes of the message that wanted it."""
+    seen = queue.SimpleQueue[LoadEvent]()
+
+    def work() -> None:
+        for event in events:
+            seen.put(event)
+
+    threading.Thread(target=work, daemon=True).start()
+    return seen
+
+
+def _shown(phase: Phase) -> str:
+    return f"The engine is starting again: {phase.name} {phase.model}".rstrip() + "."
+
+
+def _closed() -> EngineError:
+    return EngineError("The engine was closed.", "Start the program again.")

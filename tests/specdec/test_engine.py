@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -10,10 +11,13 @@ import pytest
 from specdec.contract import (
     Comparison,
     Failed,
+    Finished,
     Loaded,
     Message,
     NeverCancel,
+    Queued,
     Reply,
+    Round,
     Started,
 )
 from specdec.engine import LocalEngine
@@ -164,3 +168,27 @@ def test_phases_go_from_fetching_to_measuring(folders: Folders) -> None:
     verdicts = {o.id: o.verdict for o in events[-1].pair.drafts}
     assert verdicts[str(folders.draft)] == "chosen"
     assert {"ngram", "none"} <= set(verdicts)
+
+
+@pytest.mark.parametrize("how", ["cancel", "close"])
+def test_a_reply_that_waits_in_the_queue_can_be_ended_there(folders: Folders, how: str) -> None:
+    engine = LocalEngine(EngineOptions(folders.data, device="cpu", offline=True))
+    load(engine, folders.target, "none")
+    first = engine.stream(ask("long", max_tokens=2000, temperature=1.0), NeverCancel())
+    while not isinstance(next(first), Round):
+        continue
+    flag = threading.Event()
+    waiting = engine.stream(ask("two"), flag)
+    assert isinstance(next(waiting), Queued)  # the first reply stands still meanwhile
+    flag.set() if how == "cancel" else engine.close()
+    last = next(waiting)
+    assert isinstance(last, Finished)
+    assert last.reason == "cancelled"
+    assert list(waiting) == []
+    engine.close()
+    loads = list(engine.load(str(folders.target), "none"))
+    assert isinstance(loads[-1], Failed)
+    assert "closed" in loads[-1].error.message
+    first.close()  # type: ignore[attr-defined]
+    loads = list(engine.load(str(folders.target), "none"))
+    assert [type(event) for event in loads] == [Failed]

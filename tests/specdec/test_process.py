@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -128,6 +129,84 @@ def test_close_ends_the_worker_within_seconds_in_mid_answer(engine: ProcessEngin
     assert time.monotonic() - began < 4
     assert not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE
     assert isinstance(list(stream)[-1], Failed | Finished)
+
+
+def test_a_worker_that_dies_unasked_is_not_called_ready(engine: ProcessEngine) -> None:
+    workers()[0].kill()
+    for _ in range(100):
+        if engine.status().state != "ready":
+            break
+        time.sleep(0.02)
+    status = engine.status()
+    assert status.state == "failed"
+    assert status.error is not None
+    assert "process ended" in status.error.message
+
+
+def test_a_cancel_during_a_restart_ends_the_reply_and_not_the_load(engine: ProcessEngine) -> None:
+    workers()[0].kill()
+    flag, events = threading.Event(), list[object]()
+    for _ in range(100):
+        if engine.status().state == "failed":
+            break
+        time.sleep(0.02)
+    for event in engine.stream(ask("x"), flag):
+        events.append(event)
+        if len(events) == 2:  # the notice, and the first phase of the load
+            flag.set()
+    last = events[-1]
+    assert isinstance(last, Finished)
+    assert last.reason == "cancelled"
+    assert "starting again: " in of_kind(events, Notice)[1].text
+    assert engine.status().state == "loading"
+    assert isinstance(reply(engine, ask("and now?"))[1], Finished)
+    assert len(workers()) == 1
+
+
+@pytest.mark.parametrize("read", [1, 3])
+def test_a_load_that_is_dropped_leaves_no_worker(
+    engine: ProcessEngine, folders: Folders, read: int
+) -> None:
+    """Read to the first event, or until the new process is at work: neither old nor new stays."""
+    events = engine.load(str(folders.draft), "none")
+    for _ in range(read):
+        next(events)
+    events.close()  # type: ignore[attr-defined]
+    assert workers() == []
+    status = engine.status()
+    assert status.state == "failed"
+    assert status.error is not None
+    assert "stopped" in status.error.message
+
+
+def test_a_process_that_does_not_start_is_an_event(
+    folders: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(options: EngineOptions) -> Any:
+        raise OSError("no more processes")
+
+    monkeypatch.setattr("specdec.process.Worker", refuse)
+    engine = ProcessEngine(EngineOptions(folders.data, device="cpu", offline=True))
+    last = list(engine.load(str(folders.target), "none"))[-1]
+    assert isinstance(last, Failed)
+    assert "no more processes" in last.error.message
+    assert engine.status().state == "failed"
+    assert isinstance(list(engine.stream(ask("x"), NeverCancel()))[-1], Failed)
+
+
+def test_after_close_nothing_is_started_any_more(
+    folders: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[EngineOptions] = []
+    monkeypatch.setattr("specdec.process.Worker", made.append)
+    engine = ProcessEngine(EngineOptions(folders.data, device="cpu", offline=True))
+    engine.close()
+    said = list(engine.stream(ask("x"), NeverCancel()))
+    assert [getattr(event, "reason", None) for event in said] == ["cancelled"]
+    last = list(engine.load(str(folders.target), "none"))[-1]
+    assert isinstance(last, Failed)
+    assert last.error.message == "The engine was closed."
+    assert made == []
 
 
 def test_the_worker_dies_with_its_parent(folders: Folders) -> None:
