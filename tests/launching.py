@@ -24,14 +24,15 @@ FAKE = ("-m", "tests.app.launch_fake")
 class Program:
     """A started program; its lines come through a queue, so that no read can hang a test."""
 
-    def __init__(self, command: Sequence[str], cwd: Path = ROOT) -> None:
+    def __init__(self, command: Sequence[str], cwd: Path = ROOT, path: Path | None = ROOT) -> None:
         self.begun = time.monotonic()
         self.lines: list[str] = []
         self._queue: queue.Queue[str | None] = queue.Queue()
         self.process = subprocess.Popen(
             command,
             cwd=cwd,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
+            env={**os.environ, "PYTHONUNBUFFERED": "1"}
+            | ({"PYTHONPATH": str(path)} if path else {}),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
@@ -108,9 +109,11 @@ def _process(pid: int) -> psutil.Process | None:
 
 
 @contextmanager
-def program(*arguments: str, python: str = sys.executable, cwd: Path = ROOT) -> Iterator[Program]:
+def program(
+    *arguments: str, python: str = sys.executable, cwd: Path = ROOT, path: Path | None = ROOT
+) -> Iterator[Program]:
     """`python *arguments`; whatever is left of it is killed at the end."""
-    started = Program([python, *arguments], cwd)
+    started = Program([python, *arguments], cwd, path)
     try:
         yield started
     finally:
