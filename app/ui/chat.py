@@ -143,19 +143,20 @@ class ChatWiring:
                 return self.controller.desk.edit(session, edited, text, options)
             return self.controller.desk.send(session, text, options)
 
-        async for update in self._start(request, mode, values, start):
+        sent = {self.chat.box: ""}
+        async for update in self._start(request, mode, values, start, sent):
             yield update
 
     async def regenerate(
         self, request: gr.Request, event: gr.EventData, mode: str, *values: Any
     ) -> AsyncIterator[Update]:
-        """Make one reply anew."""
+        """Make one reply anew; what stands in the box stays there, as a new message."""
         message = int(event.id)
 
         def start(session: Session, options: Options) -> Job[Live]:
             return self.controller.desk.regenerate(session, options, message)
 
-        async for update in self._start(request, mode, values, start):
+        async for update in self._start(request, mode, values, start, {}):
             yield update
 
     async def _start(
@@ -164,18 +165,23 @@ class ChatWiring:
         mode: str,
         values: tuple[Any, ...],
         start: Callable[[Session, Options], Job[Live]],
+        begun: Update,
     ) -> AsyncIterator[Update]:
         session = session_of(self.controller, request)
         try:
             options = options_of(mode, *values)
             job = start(session, options)
-            self.controller.keep(session, options)
         except SpecdecError as error:
             yield {self.chat.notice: said(error)}
             return
-        yield {self.chat.box: "", self.chat.edited: 0, **self.shown(session, mode)}
+        notice = ""
+        try:
+            self.controller.keep(session, options)
+        except SpecdecError as error:  # the reply is being made all the same: show it
+            notice = said(error)
+        yield {**begun, self.chat.edited: 0, **self.shown(session, mode), self.chat.notice: notice}
         async for update in self.follow(session, job, mode):
-            yield update
+            yield {**update, self.chat.notice: notice} if self.chat.notice in update else update
 
     async def follow(self, session: Session, job: Job[Live], mode: str) -> AsyncIterator[Update]:
         """Watch a reply to its end, or until the tab shows another conversation.
@@ -235,13 +241,13 @@ class ChatWiring:
             self.chat.cancel_edit: gr.update(visible=False),
         }
 
-    def clear(self, mode: str, request: gr.Request) -> Update:
+    def clear(self, mode: str | None, request: gr.Request) -> Update:
         """Delete the turns of this conversation."""
         session = session_of(self.controller, request)
-        if mode not in ("speculative", "standard"):  # the confirmation was refused
-            return {self.chat.notice: ""}
+        if not mode:  # the confirmation was refused
+            return {self.chat.notice: gr.skip()}
         self.controller.clear(session)
         return {self.chat.live: "", self.chat.edited: 0, **self.shown(session, mode)}
 
 
-CONFIRM_CLEAR = "(mode) => [confirm('Delete all messages of this conversation?') ? mode : '']"
+CONFIRM_CLEAR = "(mode) => [confirm('Delete all messages of this conversation?') ? mode : null]"

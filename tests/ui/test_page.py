@@ -223,3 +223,21 @@ def test_models_shows_reasons_and_a_failed_load_keeps_the_conversation(
     expect(tab.locator("#sheet")).to_contain_text("Still loaded: smollm2-135m-instruct")
     tab.get_by_role("tab", name="Chat").click()
     expect(tab.locator("#thread .turn.user")).to_contain_text("hello")
+
+
+def test_clearing_asks_first_and_a_no_changes_nothing(serve: Serve, tab: Page) -> None:
+    served = serve()
+    visit(tab, served)
+    send(tab, "hello")
+    settled(tab)
+    tab.fill("#message textarea", "half a thought")
+    tab.once("dialog", lambda dialog: dialog.dismiss())
+    tab.click("#clear")
+    tab.locator("#thread [data-act=regenerate]").click()  # a call after the one that did nothing
+    until(lambda: len(served.kit.engine.requests) == 2)
+    settled(tab)
+    expect(tab.locator("#message textarea")).to_have_value("half a thought")
+    expect(tab.locator(".toast-wrap .error, .toast-body.error")).to_have_count(0)
+    tab.once("dialog", lambda dialog: dialog.accept())
+    tab.click("#clear")
+    expect(tab.locator(".welcome")).to_be_visible()
