@@ -24,10 +24,13 @@ from specdec.target import Kind, is_exact, open_scorer
 ALLOWED = 1.10
 """The static runner serves where its step costs at most this many steps of one row (DESIGN 5)."""
 
+CLEAR = 1.5
+"""Where as many rows cost this many times one, the static runner is not even measured."""
+
 REPEATS = 5
 
-PATIENCE = 3.0
-"""Seconds of measuring after which two turns are enough: a load should not wait on it."""
+PATIENCE = 2.0
+"""Seconds after which measuring stops with what it has: a load should not wait on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,9 @@ def choose_runner(model: Model, width: int, capacity: int, vocab: int) -> Runner
         why = model.reason or "a row's result does not depend on how many are scored"
         reason = f"{why}: {_ms(costs[1])} for 1 row, {_ms(costs[width])} for {width}"
         return RunnerChoice("fast", Choice("fast", reason), spread(costs), costs[1], fast.exact)
+    costs = step_seconds(fast, widths)
+    if costs[width] > CLEAR * costs[1]:  # a static step scores as many rows, so it is as dear
+        return decide(costs, costs[width], exact=False)
     static = _warm(open_scorer(model, "static", width, short, vocab, exact=False))
     times = _alternate([*((fast, w) for w in widths), (static, 1)], REPEATS)
     costs, fixed = {w: times[fast, w] for w in widths}, times[static, 1]
@@ -90,21 +96,22 @@ def decide(costs: dict[int, float], fixed: float, exact: bool) -> RunnerChoice:
 def _alternate(jobs: Sequence[tuple[Scorer, int]], repeats: int) -> dict[tuple[Scorer, int], float]:
     """Median seconds of `score` for each (scorer, rows), in turns so that a slow spell hits all.
 
-    A first turn is not counted. Ends early, after a counted turn, once `PATIENCE` is used up.
+    The first turn warms up and is not counted, unless it alone took `PATIENCE`: steps so long
+    have little to warm up. Ends early once `PATIENCE` is used up.
     """
-    times: dict[tuple[Scorer, int], list[float]] = {job: [] for job in jobs}
+    turns: list[dict[tuple[Scorer, int], float]] = []
     began = perf_counter()
-    for turn in range(repeats + 1):
-        if turn > 1 and perf_counter() - began > PATIENCE:
-            break
+    while len(turns) <= repeats and (not turns or perf_counter() - began < PATIENCE):
+        times = {}
         for scorer, rows in jobs:
             length, start = scorer.length, perf_counter()
             logits = scorer.score([0] * rows)
             _wait(logits.device)
-            if turn:
-                times[scorer, rows].append(perf_counter() - start)
+            times[scorer, rows] = perf_counter() - start
             scorer.rewind(length)
-    return {job: median(seconds) for job, seconds in times.items()}
+        turns.append(times)
+    counted = turns[1:] or turns
+    return {job: median(times[job] for times in counted) for job in jobs}
 
 
 def spread(costs: dict[int, float]) -> dict[int, float]:

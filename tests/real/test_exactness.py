@@ -40,7 +40,7 @@ def test_twenty_prompts_on_smollm2(load: Load, dtype: str, runner: Runner) -> No
     session = load(SMOL, SMOL, dtype)
     run = Exactness(session, runner)
     for text in prompts(20):
-        for sampling in settings(24):
+        for sampling in settings(16):
             run.compare(text, sampling, [NgramDrafter(), session.drafter], LENGTHS)
     run.enough()
 
@@ -50,6 +50,6 @@ def test_five_prompts_on_the_qwen_pair_in_bf16(load: Load) -> None:
     session = load(QWEN, QWEN_DRAFT, "bfloat16", "int4")
     run = Exactness(session, "static")
     for text in prompts(5):
-        for sampling in settings(32):
+        for sampling in settings(24):
             run.compare(text, sampling, [session.drafter], LENGTHS)
     run.enough()

@@ -112,3 +112,24 @@ def test_choice_depends_on_past_outcomes_only() -> None:
         one.learn(drafted, accepted)
         other.learn(drafted, accepted)
         assert one.choose() == other.choose()
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.2, 0.5, 0.8])
+@pytest.mark.parametrize("draft", [0.05, 0.25, 1.0])
+@pytest.mark.parametrize("flat", [True, False])
+def test_drafting_never_costs_more_than_its_credit(rate: float, draft: float, flat: bool) -> None:
+    """By the model's own costs: plain time and 3 %, and the few steps it may lose at first."""
+    costs = FLAT if flat else {1: 1.0, 2: 2.2, 8: 3.0}
+    policy = LengthPolicy(costs, draft, 7)
+    rng, spent, tokens = random.Random(3), 0.0, 0
+    for _ in range(400):
+        k, _why = policy.choose()
+        accepted = 0
+        while accepted < k and rng.random() < rate:
+            accepted += 1
+        if k:
+            policy.learn(k, accepted)
+        spent += policy._steps[k]
+        tokens += accepted + 1
+        last = max(policy._steps)  # the round that empties the account may overdraw it once
+        assert spent <= 1.03 * tokens + 4 + last

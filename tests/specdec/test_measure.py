@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from specdec import measure
 from specdec.errors import DeviceError
 from specdec.loading import Model, load_model
 from specdec.measure import check_finite, choose_runner, decide, self_test, spread, step_seconds
@@ -161,3 +162,10 @@ def test_check_finite_looks_at_every_row(bad: float) -> None:
         good[2, 4] = bad
         with pytest.raises(DeviceError):
             check_finite(good)
+
+
+def test_slow_steps_are_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "PATIENCE", 0.01)
+    scorer = Sleeper()
+    assert step_seconds(scorer, [1, 8])[8] > 0
+    assert scorer.calls == [1, 8]
