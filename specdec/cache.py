@@ -63,7 +63,7 @@ class FallbackScorer:
         have = len(self._ids)
         if not 0 <= length <= have:
             raise ValueError(f"rewind to {length}: {have} tokens are cached")
-        if length == have:
+        if length == have > 0:
             return
         if self.can_rewind and length > 0:
             self._cache.crop(length - have)  # 5.24: a negative count of tokens to remove
@@ -82,7 +82,13 @@ class FallbackScorer:
     @torch.inference_mode()
     def _call(self, ids: Sequence[int], rows: int) -> Tensor:
         tensor = torch.tensor([list(ids)], dtype=torch.int64).to(self._module.device)
-        out = self._module(input_ids=tensor, cache=self._cache, use_cache=True, logits_to_keep=rows)
+        try:
+            out = self._module(
+                input_ids=tensor, cache=self._cache, use_cache=True, logits_to_keep=rows
+            )
+        except BaseException:  # some layers may hold the new tokens and others not
+            self._ids, self._cache = [], self._new_cache()
+            raise
         self._ids.extend(ids)
         logits: Tensor = out.logits[0, -rows:]  # not every model heeds logits_to_keep
         return logits

@@ -6,14 +6,16 @@ of conversations, queues or files.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from specdec.contract import Cancel, Finished, FinishReason, Notice, Prefill, Round, SpanKind
 from specdec.detokenize import TextStream
 from specdec.drafters.base import Context, Draft, Drafter
+from specdec.drafters.none import NoDrafter
 from specdec.metrics import Metrics
 from specdec.noise import Noise
 from specdec.request import Rule, Sampling
@@ -22,6 +24,9 @@ from specdec.scorer import Scorer
 from specdec.verify import Outcome, match, reject
 
 TurnEvent = Prefill | Round | Notice | Finished
+Answer = TypeVar("Answer")
+
+_log = logging.getLogger(__name__)
 
 
 class Length(Protocol):
@@ -69,14 +74,30 @@ class Turn:
         self._reason: FinishReason | None = None
         self._rounds = self._drafted = self._first_tokens = 0
         self._first_s = self._last_s = self._draft_s = 0.0
+        self._away = 0.0  # seconds spent by whoever reads the events
+        self._fault = ""  # why the drafter is off for the rest of this reply
+        self._untold = ""  # the same, until it was said
 
     def run(self, cancel: Cancel) -> Iterator[TurnEvent]:
-        """Ends in exactly one `Finished`. A cancel is seen between prefill chunks and rounds."""
-        began = self._clock()
+        """Ends in exactly one `Finished`. A cancel is seen between prefill chunks and rounds.
+
+        All times count the work in here only, not what is done with an event before the next.
+        """
+        events = self._events(cancel)
+        try:
+            for event in events:
+                left = self._clock()
+                yield event
+                self._away += self._clock() - left
+        finally:
+            events.close()
+
+    def _events(self, cancel: Cancel) -> Generator[TurnEvent, None, None]:
+        began = self._now()
         reused = self._target.length
         try:
             yield from self._prefill(cancel)
-            self._drafter.begin(self.tokens)
+            self._ask(lambda: self._drafter.begin(self.tokens), None)
             said = ""
             while self._reason is None:
                 k, why = self._k()
@@ -85,8 +106,9 @@ class Turn:
                 if cancel.is_set():
                     self._reason = "cancelled"
                     break
-                started = self._clock()
+                started = self._now()
                 draft = self._propose(k) if k else Draft()
+                yield from self._tell_fault()
                 why = why or draft.reason
                 if why and why != said:
                     yield Notice(why)
@@ -94,6 +116,7 @@ class Turn:
                 yield self._round(draft, started, began)
         finally:
             self._rewind()
+        yield from self._tell_fault()
         self._reason = self._reason or "cancelled"
         self._text.finish()
         rest, spans = self._text.take(last=True)
@@ -120,22 +143,40 @@ class Turn:
 
     def _catch_up(self, cancel: Cancel) -> bool:
         """Let the drafter read what it has not read yet, in pieces. False when cancelled."""
-        started = self._clock()
+        started = self._now()
         try:
-            while not self._drafter.catch_up(self.tokens):
+            while not self._ask(lambda: self._drafter.catch_up(self.tokens), True):
                 if cancel.is_set():
                     self._reason = "cancelled"
                     return False
         finally:
-            self._draft_s += self._clock() - started
+            self._draft_s += self._now() - started
         return True
+
+    def _ask(self, question: Callable[[], Answer], otherwise: Answer) -> Answer:
+        """The drafter's answer. One that fails is off for the rest of the reply, which goes on."""
+        try:
+            return question()
+        except Exception as error:  # whatever a drafter does, it is never heard
+            _log.exception("the drafter %s failed", self._drafter.name)
+            self._fault = self._untold = f"The draft failed and is off for this reply: {error}"
+            self._drafter = NoDrafter()
+            return otherwise
+
+    def _tell_fault(self) -> Iterator[Notice]:
+        text, self._untold = self._untold, ""
+        if text:
+            yield Notice(text)
+
+    def _now(self) -> float:
+        return self._clock() - self._away
 
     def _k(self) -> tuple[int, str]:
         """Draft length, decided from past outcomes and limits only, and why it is 0.
 
         None in the first round: the first token is out before the draft reads the prompt.
         """
-        if self._rounds == 0:
+        if self._rounds == 0 or self._fault:
             return 0, ""
         wanted, why = self._length.choose()
         left = min(
@@ -163,8 +204,8 @@ class Turn:
         self._rewind()
         if draft.tokens:
             self._length.learn(len(draft.tokens), outcome.accepted)
-        self._drafter.settle(self.tokens, outcome.accepted)
-        now = self._clock()
+        self._ask(lambda: self._drafter.settle(self.tokens, outcome.accepted), None)
+        now = self._now()
         self._last_s = now - began
         if self._rounds == 0:
             self._first_s, self._first_tokens = self._last_s, len(self._kinds)
@@ -186,11 +227,11 @@ class Turn:
         )
 
     def _propose(self, k: int) -> Draft:
-        started = self._clock()
+        started = self._now()
         task = self._task
         context = Context(self.tokens, len(task.prompt), task.sampling, task.rule, task.noise)
-        draft = self._drafter.propose(context, k)
-        self._draft_s += self._clock() - started
+        draft = self._ask(lambda: self._drafter.propose(context, k), Draft())
+        self._draft_s += self._now() - started
         return draft
 
     def _emit(self, outcome: Outcome, drafted: int) -> int:
@@ -224,8 +265,14 @@ class Turn:
         del self._kinds[kept:]
 
     def _rewind(self) -> None:
-        """Leave the cache valid on every exit, an error in the middle of a round included."""
-        self._target.rewind(min(self._target.length, len(self.tokens) - 1))
+        """Leave the cache valid on every exit, an error in the middle of a round included.
+
+        Once an end id was drawn the last token is scored too; a cache that cannot be shortened
+        keeps it, where forgetting it would mean to read the whole chat again.
+        """
+        scored = self._reason == "end" and not self._target.can_rewind
+        keep = len(self.tokens) - (not scored)
+        self._target.rewind(min(self._target.length, keep))
 
     def _metrics(self, reused: int, began: float) -> Metrics:
         return Metrics(

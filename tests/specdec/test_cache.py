@@ -74,6 +74,36 @@ def test_scores_like_the_model_itself_and_rewinds_rightly(tmp_path: Path, kind: 
     assert torch.allclose(scorer.score(IDS[:5]), logits[:5], atol=1e-4)
 
 
+@pytest.mark.parametrize("kind", OTHERS)
+def test_a_call_that_failed_half_way_leaves_nothing(tmp_path: Path, kind: str) -> None:
+    """The first layer holds the new tokens then, the last one does not."""
+    scorer = opened(tmp_path, kind)
+    assert isinstance(scorer, FallbackScorer)
+    logits = expected(tmp_path, IDS[:20])
+    scorer.prefill(IDS[:10])
+    broken = scorer._module.get_submodule("backbone" if kind == "mamba" else "model").layers[1]
+
+    def fail(*given: Any) -> None:
+        raise RuntimeError("out of memory")
+
+    hook = broken.register_forward_pre_hook(fail)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        scorer.score(IDS[10:14])
+    hook.remove()
+    assert scorer.length == 0
+    scorer.prefill(IDS[:12])
+    assert torch.allclose(scorer.score(IDS[12:17]), logits[12:17], atol=1e-4)
+
+
+def test_rewinding_to_nothing_always_begins_a_new_cache(tmp_path: Path) -> None:
+    scorer = opened(tmp_path, "smollm3")
+    assert isinstance(scorer, FallbackScorer)
+    for _ in range(2):
+        before = scorer._cache
+        scorer.rewind(0)
+        assert scorer._cache is not before
+
+
 @pytest.mark.parametrize(
     ("kind", "word"), [("gemma3", "32 tokens"), ("lfm2", "state"), ("mamba", "state")]
 )

@@ -230,20 +230,6 @@ def test_closing_the_stream_early_leaves_the_cache_valid() -> None:
     assert target.ids == turn.tokens[:-1]
 
 
-def test_a_drafter_that_fails_leaves_the_cache_valid() -> None:
-    class Broken(NoDrafter):
-        def propose(self, context: Context, k: int) -> Draft:
-            if len(context.tokens) > len(PROMPT) + 3:
-                raise RuntimeError("broken draft")
-            return Draft((1, 2), (None, None))
-
-    target, _, _ = pair(5)
-    turn = make(target, Broken(), FixedLength(4), SETTINGS[0])
-    with pytest.raises(RuntimeError, match="broken draft"):
-        list(turn.run(Flag()))
-    assert target.ids == turn.tokens[:-1]
-
-
 def test_prefill_goes_to_the_chunk_borders_and_reports() -> None:
     target, _, _ = pair(6)
     target.prefill(PROMPT[:3])

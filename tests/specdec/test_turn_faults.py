@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
-from specdec.contract import Finished, NeverCancel, Round, Sampling
+from specdec.contract import Finished, NeverCancel, Notice, Round, Sampling
 from specdec.detokenize import TextStream
+from specdec.drafters.base import Context, Draft, Drafter
 from specdec.drafters.length import FixedLength
+from specdec.drafters.none import NoDrafter
 from specdec.errors import EngineError
 from specdec.noise import Noise
 from specdec.turn import Task, Turn
@@ -25,7 +29,7 @@ class Flag:
         return self.pressed
 
 
-def make(target: TableScorer, drafter: Proposing, k: int, limit: int = 40) -> Turn:
+def make(target: TableScorer, drafter: Drafter, k: int, limit: int = 40) -> Turn:
     sampling = Sampling(temperature=0, max_tokens=limit)
     task = Task(PROMPT, sampling, "match", Noise.of(0, PROMPT), frozenset({END}), 4096)
     text = TextStream(lambda ids: "".join(chr(65 + i) for i in ids))
@@ -120,3 +124,107 @@ def test_no_character_is_shown_broken_whatever_the_rounds_cut(k: int) -> None:
             shown += event.text
             assert said.startswith(shown)
     assert shown == said
+
+
+class Unshortened(TableScorer):
+    """A cache with a running state: every rewind reads all tokens again."""
+
+    can_rewind = False
+    reread = 0
+
+    def rewind(self, length: int) -> None:
+        self.reread += length if length < self.length else 0
+        super().rewind(length)
+
+
+@pytest.mark.parametrize("k", [0, 1, 3])
+@pytest.mark.parametrize("place", [0, 1, 2, 3, 5])
+def test_an_end_costs_nothing_where_the_cache_cannot_be_shortened(place: int, k: int) -> None:
+    """A13. Whatever was drafted, the cache holds a prefix of the tokens, the last one at most."""
+    reply = [7, 8, 9, 10, 11, 12, 13]
+    reply[place] = END
+    target = Unshortened(scripted_table(reply, len(PROMPT), V), V)
+    start = len(PROMPT)
+    wrong = Proposing(lambda tokens, k: [reply[len(tokens) - start], 19, 18, 17][:k])
+    turn = make(target, wrong, k)
+    for event in turn.run(NeverCancel()):
+        if isinstance(event, Round):
+            assert target.ids == turn.tokens[: target.length]
+            assert target.length >= len(turn.tokens) - 1
+    assert turn.reply == tuple(reply[:place])
+    assert target.ids == turn.tokens[: target.length]
+    assert k or (target.length, target.reread) == (len(turn.tokens), 0)
+
+
+def test_times_leave_out_what_the_reader_of_the_events_does() -> None:
+    """A slow page must not make the engine look slow: one tick a score, 100 an event read."""
+    now = [0.0]
+
+    class Ticking(TableScorer):
+        def score(self, ids):  # type: ignore[no-untyped-def]
+            now[0] += 1
+            return super().score(ids)
+
+    target = Ticking(scripted_table([7] * 99, 0, V), V)
+    sampling = Sampling(temperature=0, max_tokens=6)
+    task = Task(PROMPT, sampling, "match", Noise.of(0, PROMPT), frozenset({END}), 4096)
+    text = TextStream(lambda ids: "".join(chr(65 + i) for i in ids))
+    drafter = Proposing(lambda tokens, k: [])
+    elapsed = []
+    for event in Turn(task, target, drafter, FixedLength(2), text, lambda: now[0]).run(
+        NeverCancel()
+    ):
+        now[0] += 100
+        if isinstance(event, Round):
+            elapsed.append((event.seconds, event.elapsed))
+        last = event
+    assert elapsed == [(1.0, float(i)) for i in range(6)]
+    assert isinstance(last, Finished)
+    assert (last.metrics.first_token_s, last.metrics.decode_s) == (1.0, 5.0)
+    assert last.metrics.draft_s == 0.0
+
+
+class Failing(NoDrafter):
+    """Drafts rightly at first, and fails in `step` once the reply has four tokens."""
+
+    def __init__(self, step: str) -> None:
+        self._step = step
+
+    def begin(self, tokens: Sequence[int]) -> None:
+        self._fail("begin", 99)
+
+    def catch_up(self, tokens: Sequence[int]) -> bool:
+        self._fail("catch_up", len(tokens))
+        return True
+
+    def propose(self, context: Context, k: int) -> Draft:
+        self._fail("propose", len(context.tokens))
+        return Draft((7, 18), (None, None))
+
+    def settle(self, tokens: Sequence[int], accepted: int) -> None:
+        self._fail("settle", len(tokens))
+
+    def _fail(self, here: str, tokens: int) -> None:
+        if here == self._step and tokens >= len(PROMPT) + 4:
+            raise RuntimeError("broken draft")
+
+
+@pytest.mark.parametrize("step", ["begin", "catch_up", "propose", "settle"])
+def test_a_drafter_that_fails_is_off_and_the_reply_goes_on(step: str) -> None:
+    reply = (7, 8, 7, 9, 7, 10, 7, 11, 7, 12)
+    target = TableScorer(scripted_table((*reply, END), len(PROMPT), V), V)
+    turn = make(target, Failing(step), 2)
+    events = list(turn.run(NeverCancel()))
+    told = Notice("The draft failed and is off for this reply: broken draft")
+    assert [e for e in events if isinstance(e, Notice)] == [told]
+    assert turn.reply == reply
+    later = [e for e in events[events.index(told) :] if isinstance(e, Round)]
+    assert len(later) >= 5
+    assert all(e.drafted == 0 for e in later)
+    assert target.ids == turn.tokens[:-1]
+
+
+def test_a_drafter_that_fails_with_the_last_round_is_told_of_too() -> None:
+    target = TableScorer(scripted_table((1, 7, 8, 7, END), len(PROMPT), V), V)
+    events = list(make(target, Failing("settle"), 2).run(NeverCancel()))
+    assert [type(e) for e in events[-2:]] == [Notice, Finished]
