@@ -153,7 +153,7 @@ class Desk:
         place = Place(transcript, message)
         job: Job[Live] = Job(
             "reply",
-            Live(),
+            Live(rule=options.rule, k=options.k),
             lambda job: make_reply(self._engine, self._loader, request, place, job),
             gone=lambda: self._gone(session),
         )

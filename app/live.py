@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -18,6 +19,7 @@ from specdec.contract import (
     Prefill,
     Queued,
     Round,
+    Rule,
     Runner,
     SpanKind,
     Started,
@@ -39,7 +41,8 @@ class Piece:
 class Live:
     """A snapshot of a reply being made. `metrics` follows the engine's clock, never the page's.
 
-    `clock` is set at `Started` and serves only until the engine reports its own first-token time.
+    `rule` and `k` are the request's. `clock` is set at `Started` and serves only until the engine
+    reports its own first-token time.
     """
 
     stage: Stage = "waiting"
@@ -55,6 +58,8 @@ class Live:
     reason: FinishReason | None = None
     error: ErrorInfo | None = None
     clock: float = 0.0
+    rule: Rule = "match"
+    k: int | None = None
 
     @property
     def state(self) -> Literal["complete", "partial", "interrupted", "failed"]:
@@ -72,7 +77,7 @@ def fold(live: Live, event: Event) -> Live:
         case Queued(position):
             return replace(live, stage="waiting", position=position)
         case Started():
-            notices = (*live.notices, event.notice) if event.notice else live.notices
+            notices = _other_than_trimming((*live.notices, event.notice))
             metrics = Metrics(event.prompt_tokens, event.reused_tokens)
             return replace(
                 live,
@@ -96,6 +101,14 @@ def fold(live: Live, event: Event) -> Live:
             )
         case Failed(error):
             return replace(live, stage="done", error=error)
+
+
+_TRIMMED = re.compile(r"\d+ older turns? w(as|ere) left out: [^.]*\.\s*")
+
+
+def _other_than_trimming(notices: tuple[str, ...]) -> tuple[str, ...]:
+    """`dropped_turns` says it already; a notice means that something about speculation is off."""
+    return tuple(rest for text in notices if (rest := _TRIMMED.sub("", text).strip()))
 
 
 def _round(live: Live, event: Round) -> Live:
@@ -142,13 +155,22 @@ class Facts:
     dropped_turns: int = 0
     notices: tuple[str, ...] = ()
     error: ErrorInfo | None = None
+    rule: Rule = "match"
+    k: int | None = None
 
 
 def facts_of(live: Live, target: str = "", draft: str = "") -> Facts:
     """The facts of a snapshot."""
     started = live.started
     if started is None:
-        return Facts(live.metrics, reason=live.reason, notices=live.notices, error=live.error)
+        return Facts(
+            live.metrics,
+            reason=live.reason,
+            notices=live.notices,
+            error=live.error,
+            rule=live.rule,
+            k=live.k,
+        )
     return Facts(
         metrics=live.metrics,
         mode=started.mode,
@@ -161,6 +183,8 @@ def facts_of(live: Live, target: str = "", draft: str = "") -> Facts:
         dropped_turns=started.dropped_turns,
         notices=live.notices,
         error=live.error,
+        rule=live.rule,
+        k=live.k,
     )
 
 
@@ -180,6 +204,8 @@ def facts_from(metrics: Any, request: Any) -> Facts:
         target=request.get("target", ""),
         draft=request.get("draft", ""),
         dropped_turns=request.get("dropped_turns", 0),
-        notices=tuple(request.get("notices", ())),
+        notices=_other_than_trimming(tuple(request.get("notices", ()))),
         error=ErrorInfo(**error) if error else None,
+        rule=request.get("rule", "match"),
+        k=request.get("k"),
     )

@@ -59,7 +59,7 @@ def _show(job: Job[Live], phase: Phase) -> None:
 
 def run(engine: ChatEngine, request: ChatRequest, cancel: Cancel) -> Iterator[Live]:
     """Snapshots of one engine stream, from an empty one. Ends in one that is done."""
-    live = Live()
+    live = Live(rule=request.rule, k=request.k)
     for event in engine.stream(request, cancel):
         live = fold(live, event)
         yield live
@@ -104,5 +104,4 @@ def stored_request(request: ChatRequest, live: Live, pair: Pair | None) -> dict[
     row = asdict(facts)
     del row["metrics"]
     row["sampling"] = asdict(request.sampling)
-    row["rule"] = request.rule
     return row

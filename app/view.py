@@ -100,6 +100,12 @@ def claim(facts: Facts) -> Label | None:
         return None
     if facts.mode == "standard":
         return Label("plain decoding", "plain", "one token a round; nothing is drafted")
+    if facts.rule == "reject":
+        return Label(
+            "same law; other words than plain decoding",
+            "plain",
+            "the rule reject draws its own noise; only at temperature 0 is nothing drawn at all",
+        )
     if facts.exact:
         return Label(
             "same words as plain decoding",
@@ -176,6 +182,10 @@ def pill(status: Status, at: Phase | None, mode: Mode, last: Facts | None) -> La
         drafted = last.metrics.drafted > 0 or not last.metrics.rounds
         text = "speculative, with a note" if drafted else "speculation off"
         return Label(text, "warn", last.notices[-1])
+    if last is not None and last.mode == "speculative" and last.k == 0 and last.metrics.rounds:
+        return Label(
+            "nothing drafted: longest draft is 0", "warn", "Raise it under Reply settings, More."
+        )
     return Label("speculative", "on", f"{pair.target.value} with {pair.draft.value}")
 
 

@@ -163,9 +163,9 @@ def test_a_reload_or_another_tab_keeps_the_reply_going(tmp_path: Path) -> None:
 
 def test_a_message_sent_while_loading_waits_with_the_phase(kit: Kit) -> None:
     kit.script.load_s = 0.8
-    load = kit.controller.start()
+    kit.controller.start()
     job = kit.controller.desk.send(kit.owner(), "hello", OPTIONS)
-    until(lambda: (kit.controller.live(job).phase or load.snapshot.phase).name == "fetching")
+    until(lambda: (at := kit.controller.live(job).phase) is not None and at.name == "fetching")
     seen = kit.controller.live(job)
     assert seen.stage == "loading"
     assert seen.phase is not None

@@ -8,14 +8,17 @@ import pytest
 
 from app import bubbles, pair_sheet, view
 from app.chats import Thread
-from app.live import Facts, Live, facts_from, fold
+from app.live import Facts, Live, facts_from, facts_of, fold
 from app.markup import Growing
 from app.records import StoredMessage
+from app.replies import stored_request
 from specdec.contract import (
+    ChatRequest,
     Choice,
     ErrorInfo,
     Failed,
     Finished,
+    Message,
     Notice,
     Phase,
     Prefill,
@@ -91,6 +94,46 @@ def test_the_claim_follows_the_runner_and_never_more() -> None:
     assert view.claim(Facts()) is None
 
 
+@pytest.mark.parametrize("exact", [True, False])
+def test_the_rule_reject_never_claims_the_same_words(exact: bool) -> None:
+    """It follows the same law, but draws its own noise: another text than plain decoding's."""
+    text = "same law; other words than plain decoding"
+    asked = ChatRequest((Message("user", "x"),), rule="reject")
+    started = Started(1, 0, 0, 7, "speculative", "static", exact, "")
+    live = fold(fold(Live(rule="reject"), started), Finished("end", DONE, (1,), "x"))
+    for facts in (facts_of(live), facts_from({}, stored_request(asked, live, None))):
+        claim = view.claim(facts)
+        assert claim is not None
+        assert (claim.text, claim.tone) == (text, "plain")
+        assert "own noise" in claim.why
+    assert view.claim(replace(facts_of(live), mode="standard")).text == "plain decoding"  # type: ignore[union-attr]
+
+
+def test_a_longest_draft_of_0_is_said_in_the_pill() -> None:
+    none = Facts(replace(DONE, drafted=0, accepted=0), "speculative", k=0)
+    label = view.pill(READY, None, "speculative", none)
+    assert (label.text, label.tone) == ("nothing drafted: longest draft is 0", "warn")
+    assert view.pill(READY, None, "speculative", replace(none, k=4)).text == "speculative"
+    stored = facts_from(DONE.to_json(), {"k": 0, "mode": "speculative"})
+    assert view.pill(READY, None, "speculative", stored).text.startswith("nothing drafted")
+
+
+@pytest.mark.parametrize("dropped", [1, 3])
+def test_turns_left_out_are_said_once_and_say_nothing_of_speculation(dropped: int) -> None:
+    """The engine's own notice repeats what `dropped_turns` says."""
+    engine = pytest.importorskip("specdec.engine")
+    request = ChatRequest((Message("user", "x"),), mode="standard")
+    said = engine._notice(None, request, "No system prompt.", dropped)
+    assert "left out" in said
+    live = fold(Live(), Started(1, 0, dropped, 7, "speculative", "static", True, said))
+    done = replace(DONE, drafted=0, accepted=0)
+    live = fold(live, Finished("end", done, (1,), "x"))
+    assert sum("left out" in text for text in view.remarks(facts_of(live))) == 1
+    assert live.notices == ("No system prompt.",)
+    only = facts_from(done.to_json(), {"notices": [said.removeprefix("No system prompt. ")]})
+    assert view.pill(READY, None, "speculative", only).text == "speculative"
+
+
 @pytest.mark.parametrize(
     ("status", "phase", "mode", "last", "text", "tone"),
     [
@@ -128,7 +171,7 @@ def test_the_pill_says_what_is_on_and_why_not(
     label = view.pill(status, phase, mode, last)  # type: ignore[arg-type]
     assert (label.text, label.tone) == (text, tone)
     assert label.why
-    if last is not None:
+    if last is not None and last.notices:
         assert label.why == last.notices[-1]
 
 
