@@ -76,17 +76,6 @@ def test_settings_that_cannot_be_written_are_said_and_the_reply_is_shown(
     assert "cannot be written" in last
 
 
-def test_a_confirmation_that_was_refused_deletes_nothing_and_is_no_error(kit: Kit) -> None:
-    with real_page(kit) as (owner, _):
-        owner.call("ChatWiring.send", ["hello", 0, *CONTROLS])
-        answer = owner.call("ChatWiring.clear", [None])[-1]  # what the browser sends then
-        assert answer["success"] is True
-        (chat,) = kit.history.conversations()
-        assert len(kit.history.messages(chat.id)) == 2
-        owner.call("ChatWiring.clear", ["speculative"])
-        assert kit.history.messages(chat.id) == []
-
-
 def test_regenerate_leaves_the_message_box_alone_and_send_empties_it(kit: Kit) -> None:
     with real_page(kit) as (owner, _):
         box = _place(owner.page, "ChatWiring.send", "message")
