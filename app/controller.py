@@ -191,16 +191,16 @@ class Controller:
 
         def run(job: Job[RaceView]) -> None:
             try:
-                for view in race(
-                    self._engine, self._loader, prompt, options.system, options.sampling, order, job
-                ):
+                for view in race(self._engine, self._loader, prompt, options, order, job):
                     job.snapshot = view
             except Exception as error:
                 job.snapshot = replace(job.snapshot, step="done", error=ErrorInfo.of(error))
                 raise
 
         gone = self._sessions.gone
-        job = Job("race", RaceView(prompt, order), run, gone=lambda: gone(session))
+        job = Job(
+            "race", RaceView(prompt, order, rule=options.rule), run, gone=lambda: gone(session)
+        )
         self._line.put(job)
         self._races[session.key] = job
         return job

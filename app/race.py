@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from app.desk import Options
 from app.live import Live
 from app.loader import Loader
 from app.replies import run
@@ -23,8 +24,8 @@ from specdec.contract import (
     Mode,
     Phase,
     Reply,
+    Rule,
     Runner,
-    Sampling,
 )
 from specdec.errors import SpecdecError
 
@@ -44,9 +45,12 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`ratio` is speculative tok/s over the faster plain runner's. `compared` tokens were."""
+    """`ratio` is speculative tok/s over the faster plain runner's; None: too short to time.
 
-    ratio: float
+    `compared` tokens were. `both_timed`: the baseline is the faster of two plain runners.
+    """
+
+    ratio: float | None
     baseline: float
     baseline_runner: Runner
     identical: bool
@@ -54,11 +58,15 @@ class Outcome:
     difference: Difference | None = None
     gap: Comparison | None = None  # engine's own look at the place, when they differ
     gap_note: str = ""
+    both_timed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RaceView:
-    """Both lanes and what came of them. A lane that has not begun is None."""
+    """Both lanes and what came of them. A lane that has not begun is None.
+
+    `rule` is the setting of the chat; the race itself always uses match.
+    """
 
     prompt: str = ""
     order: tuple[Mode, Mode] = ("standard", "speculative")
@@ -72,20 +80,21 @@ class RaceView:
     outcome: Outcome | None = None
     stopped: bool = False
     error: ErrorInfo | None = None
+    rule: Rule = "match"
 
 
 def race(
     engine: ChatEngine,
     loader: Loader,
     prompt: str,
-    system: str,
-    sampling: Sampling,
+    options: Options,
     order: tuple[Mode, Mode],
     cancel: Cancel,
 ) -> Iterator[RaceView]:
     """Snapshots to the end. A seed left empty is drawn once and used by both lanes."""
+    sampling, system = options.sampling, options.system
     seed = sampling.seed if sampling.seed is not None else secrets.randbelow(2**31)
-    view = RaceView(prompt, order, seed=seed)
+    view = RaceView(prompt, order, seed=seed, rule=options.rule)
     error = loader.ensure(lambda _: None)  # the page reads the phase from the engine's status
     if error is not None:
         yield replace(view, step="done", error=error)
@@ -97,7 +106,8 @@ def race(
         fresh=True,
     )
     for mode in order:
-        for live in run(engine, replace(ask, mode=mode), cancel):
+        k = options.k if mode == "speculative" else None
+        for live in run(engine, replace(ask, mode=mode, k=k), cancel):
             view = replace(
                 view,
                 step=mode,
@@ -138,17 +148,19 @@ def judge(engine: ChatEngine, ask: ChatRequest, view: RaceView, cancel: Cancel) 
     if spec is None or plain is None or plain.started is None:
         raise ValueError("a race is judged when both lanes are done")
     baseline, runner = plain.metrics.tok_s, plain.started.runner
-    probe = view.probe
-    if probe is not None and probe.error is None and probe.metrics.tok_s > baseline:
-        baseline, runner = probe.metrics.tok_s, "fast"
+    probed = view.probe.metrics.tok_s if view.probe and view.probe.error is None else 0.0
+    both_timed = baseline > 0 and probed > 0
+    if probed > baseline:
+        baseline, runner = probed, "fast"
     at = first_difference(spec.ids, plain.ids)
     outcome = Outcome(
-        ratio=spec.metrics.tok_s / baseline if baseline > 0 else 0.0,
+        ratio=spec.metrics.tok_s / baseline if baseline > 0 and spec.metrics.tok_s > 0 else None,
         baseline=baseline,
         baseline_runner=runner,
         identical=at is None,
         compared=min(len(spec.ids), len(plain.ids)) if at is None else at + 1,
         difference=None if at is None else _difference(at, spec.text, plain.text),
+        both_timed=both_timed,
     )
     if at is None:
         return outcome

@@ -11,6 +11,12 @@ from specdec.contract import Mode
 
 NAMES: dict[Mode, str] = {"speculative": "Speculative", "standard": "Standard"}
 LEGEND = '<span class="legend"><span class="kept">shaded</span>: drafted and kept</span>'
+REJECT = (
+    '<p class="note">The rule in Reply settings is reject; the race uses match, the rule under '
+    "which the words of both lanes can be compared.</p>"
+)
+TIE = 0.1
+"""Two scores closer than this (logit/T - log E) part by rounding alone."""
 EMPTY = (
     '<div class="race-empty"><p>One prompt, answered twice by the same model with the same seed: '
     "once plainly, once speculatively, one after the other, each from an empty cache. The words "
@@ -21,7 +27,8 @@ EMPTY = (
 def board(now: RaceView) -> str:
     """Lanes in the order they run, the verdict above them when there is one."""
     lanes = "".join(_lane(now, mode) for mode in now.order)
-    return f'<div class="race">{_head(now)}<div class="lanes">{lanes}</div></div>'
+    rule = REJECT if now.rule == "reject" else ""
+    return f'<div class="race">{_head(now)}{rule}<div class="lanes">{lanes}</div></div>'
 
 
 def _head(now: RaceView) -> str:
@@ -48,18 +55,23 @@ def _head(now: RaceView) -> str:
 
 def verdict(now: RaceView, outcome: Outcome) -> str:
     """The ratio against the faster plain runner, and what the comparison found."""
-    fast = view.number(now.speculative.metrics.tok_s) if now.speculative else "–"
-    base = view.number(outcome.baseline)
+    fast = _speed(now.speculative.metrics.tok_s if now.speculative else 0.0)
+    base = _speed(outcome.baseline)
     which = f"plain decoding in the {outcome.baseline_runner} runner"
-    if now.probe is not None and now.probe.error is None:
+    if outcome.both_timed:
         which += ", the faster of the two plain runners"
-    elif now.probe is not None:
+    elif now.probe is not None and now.probe.error is not None:
         which += f" (the fast runner could not be timed: {now.probe.error})"
+    ratio = "too short to time" if outcome.ratio is None else f"{outcome.ratio:.2f}×"
     return (
-        f'<div class="verdict" role="status"><div class="ratio"><b>{outcome.ratio:.2f}×</b>'
+        f'<div class="verdict" role="status"><div class="ratio"><b>{ratio}</b>'
         f"<span>{fast} against {base} tok/s · {escape(which)} · seed {now.seed}</span></div>"
         f"{_words(outcome)}</div>"
     )
+
+
+def _speed(value: float) -> str:
+    return view.number(value) if value > 0 else "–"
 
 
 def _words(outcome: Outcome) -> str:
@@ -72,17 +84,24 @@ def _words(outcome: Outcome) -> str:
     if found is None:
         raise ValueError("two replies that differ, differ somewhere")
     gap = escape(outcome.gap_note)
-    if outcome.gap is not None and outcome.gap.gap is not None:
-        tie = "a tie within" if outcome.gap.gap < 0.1 else "their scores are apart by"
-        gap = f"{tie} {outcome.gap.gap:.2g}"
-    elif outcome.gap is not None and outcome.gap.identical:
+    seen = outcome.gap
+    if seen is not None and seen.identical:
         gap = "the speculative reply equals plain decoding in its own runner"
+    elif seen is not None and seen.gap is not None and seen.first_difference == found.index:
+        gap = _apart(seen.gap)
     return (
         f'<div class="words differ"><b>Differs at token {found.index + 1}</b>'
         f"<span>…{escape(found.before)}<mark class='spec'>{escape(found.speculative) or '(end)'}"
         f"</mark> speculative, <mark>{escape(found.standard) or '(end)'}</mark> standard"
         f"{' · ' + gap if gap else ''}</span></div>"
     )
+
+
+def _apart(gap: float) -> str:
+    """A negative gap: plain decoding's token scored lower, so a filter kept the other one out."""
+    if abs(gap) < TIE:
+        return f"a tie within {abs(gap):.2g}"
+    return "at the border of a filter" if gap < 0 else f"their scores are apart by {gap:.2g}"
 
 
 def _lane(now: RaceView, mode: Mode) -> str:

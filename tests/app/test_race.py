@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from app.desk import Options
 from app.race import first_difference
 from app.race_board import board
-from specdec.contract import Sampling
+from specdec.contract import Comparison, Sampling
 from specdec.errors import SettingError
 from tests.app.desk_kit import Kit, finish
 
@@ -98,6 +100,59 @@ def test_a_difference_is_shown_with_place_texts_and_gap(kit: Kit) -> None:
     assert "Differs at token 13" in shown
     assert "a tie within 0.02" in shown
     assert "Same words" not in shown
+
+
+@pytest.mark.parametrize(
+    ("gap", "at", "said"),
+    [
+        (-0.04, 12, "a tie within 0.04"),
+        (0.3, 12, "apart by 0.3"),
+        (-3.0, 12, "at the border of a filter"),
+        (0.02, 9, ""),  # of another place: it says nothing about this one
+    ],
+)
+def test_the_gap_is_called_what_it_is(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch, gap: float, at: int, said: str
+) -> None:
+    kit.script.differ_at = 12
+    found = Comparison(False, at + 1, at, gap, " otherwise", " so")
+    monkeypatch.setattr(kit.engine, "verify", lambda reply, cancel: found)
+    shown = board(run(kit))
+    assert said in shown
+    for other in ("a tie within", "apart by", "border of a filter"):
+        assert (other in shown) == (bool(said) and other in said)
+
+
+def test_a_reply_too_short_to_time_has_no_ratio(kit: Kit) -> None:
+    kit.script.reply = "Yes"
+    view = run(kit)
+    assert view.outcome.ratio is None
+    shown = board(view)
+    assert "too short to time" in shown
+    assert "– against – tok/s" in shown
+    assert "the faster of the two" not in shown  # neither was timed
+    assert view.probe is not None
+
+
+def test_the_faster_of_two_is_said_when_both_were_timed(kit: Kit) -> None:
+    kit.script.token_s = 0.002
+    assert "the faster of the two plain runners" in board(run(kit))
+
+
+def test_the_longest_draft_counts_in_the_speculative_lane(kit: Kit) -> None:
+    options = replace(OPTIONS, k=3)
+    order = ("standard", "speculative")
+    finish(kit.controller.race(kit.owner(), "race me", options, order))  # type: ignore[arg-type]
+    assert {r.mode: r.k for r in kit.engine.requests} == {"standard": None, "speculative": 3}
+
+
+def test_under_the_rule_reject_the_board_says_that_the_race_uses_match(kit: Kit) -> None:
+    options = replace(OPTIONS, rule="reject")
+    order = ("standard", "speculative")
+    view = finish(kit.controller.race(kit.owner(), "race me", options, order))  # type: ignore[arg-type]
+    assert {r.rule for r in kit.engine.requests} == {"match"}
+    assert "the race uses match" in board(view)
+    assert "the race uses match" not in board(run(kit))
 
 
 def test_a_race_that_was_stopped_or_failed_compares_nothing(kit: Kit) -> None:
