@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 from html import escape
+from itertools import islice
 from typing import Any
 
 from markdown_it import MarkdownIt
@@ -24,6 +25,7 @@ from pygments.util import ClassNotFound
 from app.maths import math_html
 
 _LINK = re.compile(r"(https?://|mailto:)", re.IGNORECASE)
+_LINE_END = re.compile(r"\r\n|\n|\r")
 _BLOCK_MATH = {"\\[": "\\]", "$$": "$$"}
 
 
@@ -161,9 +163,15 @@ class Growing:
         if last > 0 and tokens[last].map:
             line = tokens[last].map[0]  # type: ignore[index]
             self._html += md.renderer.render(tokens[:last], md.options, env)
-            self._done += sum(len(part) for part in tail.splitlines(keepends=True)[:line])
+            self._done += _end_of_line(tail, line)
             tokens = tokens[last:]
         return self._html + str(md.renderer.render(tokens, md.options, env))
+
+
+def _end_of_line(text: str, count: int) -> int:
+    """Characters of the first `count` lines, lines as Markdown has them, not as str.splitlines."""
+    ends = islice(_LINE_END.finditer(text), count)
+    return max((end.end() for end in ends), default=0)
 
 
 def _opens_block(token: Token) -> bool:

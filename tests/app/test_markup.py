@@ -150,6 +150,20 @@ def test_growing_text_ends_as_the_whole_does() -> None:
     assert growing.to_html("another") == to_html("another")
 
 
+@pytest.mark.parametrize("mark", ["\u2028", "\u2029", "\x0b", "\x0c", "\x85", "\x1c", "\r\n", "\r"])
+def test_growing_text_is_not_doubled_by_other_line_marks(mark: str) -> None:
+    """Python counts more line ends than Markdown does."""
+    text = f"one{mark}two\n\nthree{mark}four{mark}five\n\n- a{mark}b\n\nsix\n\nseven"
+    growing = Growing()
+    for end in range(1, len(text)):
+        growing.to_html(text[:end])
+        assert growing.to_html(text[:end]).replace("\n", "") == to_html(text[:end]).replace(
+            "\n", ""
+        )
+    assert growing.to_html(text).count("six") == 1
+    assert growing.to_html(text).replace("\n", "") == to_html(text).replace("\n", "")
+
+
 def test_growing_renders_finished_blocks_once(monkeypatch: pytest.MonkeyPatch) -> None:
     growing, seen = Growing(), []
     growing.to_html("first paragraph\n\nsecond")
