@@ -31,6 +31,8 @@ def listen(host: str, first: int) -> socket.socket:
         except OSError as error:
             if error.errno in (errno.EADDRINUSE, getattr(errno, "WSAEADDRINUSE", -1)):
                 continue
+            if error.errno == errno.EACCES and port >= 1024:
+                continue  # Windows keeps ranges of ports for itself, and says this
             if error.errno in (errno.EACCES, errno.EPERM):
                 hint = "Choose a port above 1023 with --port."
             else:
@@ -43,11 +45,17 @@ def listen(host: str, first: int) -> socket.socket:
 
 def address(listener: socket.socket) -> str:
     """The address a browser on this machine opens."""
+    host, port = reach(listener)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def reach(listener: socket.socket) -> tuple[str, int]:
+    """Host and port by which this machine itself reaches the listener."""
     host, port = listener.getsockname()[:2]
     ip = ipaddress.ip_address(host)
     if ip.is_unspecified:
         ip = ipaddress.ip_address("127.0.0.1" if ip.version == 4 else "::1")
-    return f"http://[{ip}]:{port}" if ip.version == 6 else f"http://{ip}:{port}"
+    return str(ip), int(port)
 
 
 def is_loopback(host: str) -> bool:

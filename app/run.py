@@ -95,7 +95,7 @@ def _start(
     if options.share:
         from app.share import close_tunnels, share
 
-        share(port, say)
+        share(ports.reach(listener), say)
         ending.add(close_tunnels)
     if options.browser:
         threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()

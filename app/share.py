@@ -16,23 +16,29 @@ EXPOSES = (
 )
 
 
-def share(port: int, say: Callable[[str], None], deadline: float = DEADLINE_S) -> threading.Thread:
-    """Make the link in the background and `say` it, or why there is none. Local use goes on."""
-    thread = threading.Thread(target=_share, args=(port, say, deadline), name="share", daemon=True)
+def share(
+    to: tuple[str, int], say: Callable[[str], None], deadline: float = DEADLINE_S
+) -> threading.Thread:
+    """Make the link in the background and `say` it, or why there is none. Local use goes on.
+
+    `to` is the host and port the tunnel ends at.
+    """
+    thread = threading.Thread(target=_share, args=(to, say, deadline), name="share", daemon=True)
     thread.start()
     return thread
 
 
-def _share(port: int, say: Callable[[str], None], deadline: float) -> None:
+def _share(to: tuple[str, int], say: Callable[[str], None], deadline: float) -> None:
     answer: list[str | Exception] = []
+    late = threading.Event()
 
     def work() -> None:
         try:
-            answer.append(
-                networking.setup_tunnel("127.0.0.1", port, secrets.token_urlsafe(32), None, None)
-            )
+            answer.append(networking.setup_tunnel(*to, secrets.token_urlsafe(32), None, None))
         except Exception as error:
             answer.append(error)
+        if late.is_set():  # the user was told that there is no link
+            close_tunnels()
 
     worker = threading.Thread(target=work, name="tunnel", daemon=True)
     worker.start()
@@ -41,6 +47,7 @@ def _share(port: int, say: Callable[[str], None], deadline: float) -> None:
     if isinstance(found, str):
         say(f"Public link: {found}\n{EXPOSES}")
         return
+    late.set()  # before closing: a tunnel that opens from here on is closed by the worker
     close_tunnels()
     reason = found.__cause__ or found
     say(

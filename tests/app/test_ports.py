@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 
 import pytest
 
+from app import ports
 from app.ports import address, is_loopback, listen
 from specdec.errors import SettingError
 
@@ -37,6 +39,27 @@ def test_a_wrong_host_is_one_clear_error(host: str) -> None:
     with pytest.raises(SettingError) as caught:
         listen(host, 0)
     assert "127.0.0.1" in caught.value.hint
+
+
+def test_a_port_the_system_keeps_for_itself_means_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Windows reserves ranges of high ports and answers EACCES; below 1024 it is a real no."""
+    with listen("127.0.0.1", 0) as probe:
+        first = probe.getsockname()[1]
+    bind = ports._bind
+
+    def reserved(family: int, host: str, port: int) -> socket.socket:
+        if port in (first, 80):
+            raise PermissionError(errno.EACCES, "reserved")
+        return bind(family, host, port)
+
+    monkeypatch.setattr(ports, "_bind", reserved)
+    with listen("127.0.0.1", first) as other:
+        assert other.getsockname()[1] > first
+    with pytest.raises(SettingError, match="port 80") as caught:
+        listen("127.0.0.1", 80)
+    assert "1023" in caught.value.hint
 
 
 def test_no_free_port(monkeypatch: pytest.MonkeyPatch) -> None:
