@@ -20,15 +20,21 @@ class Ending:
 
     def __init__(self) -> None:
         self._closers: list[Callable[[], None]] = []
+        self._heard: list[int] = []  # signals this program answers to
 
     def add(self, closer: Callable[[], None]) -> None:
         self._closers.append(closer)
 
     def listen(self) -> None:
-        """From now on Ctrl-C and SIGTERM raise KeyboardInterrupt in the main thread, once."""
+        """From now on Ctrl-C and SIGTERM raise KeyboardInterrupt in the main thread, once.
+
+        A signal that whoever started this program told it to ignore (nohup) stays ignored.
+        """
         for name in ("SIGINT", "SIGTERM", "SIGBREAK", "SIGHUP"):
-            if number := getattr(signal, name, None):
+            number = getattr(signal, name, None)
+            if number is not None and signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, self._caught)
+                self._heard.append(number)
 
     def close(self) -> None:
         """Run the closers; then kill whatever child process is left."""
@@ -51,9 +57,9 @@ class Ending:
             time.sleep(3600)
 
     def _caught(self, number: int, frame: FrameType | None) -> None:
-        for name in ("SIGINT", "SIGTERM", "SIGBREAK"):
-            if other := getattr(signal, name, None):
-                signal.signal(other, self._impatient)
+        hangup = getattr(signal, "SIGHUP", None)
+        for other in self._heard:  # a terminal that closes sends its signal twice, in no hurry
+            signal.signal(other, signal.SIG_IGN if other == hangup else self._impatient)
         raise KeyboardInterrupt
 
     def _impatient(self, number: int, frame: FrameType | None) -> None:

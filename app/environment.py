@@ -60,7 +60,7 @@ def is_complete(folder: Path, lines: Sequence[str]) -> bool:
         found = json.loads((folder / MARKER).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
-    fits = found.get("python") == platform.python_version()
+    fits = _minor(str(found.get("python"))) == _minor(platform.python_version())
     return fits and set(lines) <= set(found["requirements"]) and python_in(folder).exists()
 
 
@@ -111,6 +111,11 @@ _NO_CUDA = "The chat will run on the processor; update the NVIDIA driver to use 
 def python_in(folder: Path) -> Path:
     """The interpreter of a virtual environment."""
     return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+def _minor(version: str) -> list[str]:
+    """3.11.9 -> 3, 11: what packages are built for; a patch release changes none of them."""
+    return version.split(".")[:2]
 
 
 def _stamp(lines: Sequence[str]) -> dict[str, object]:

@@ -146,7 +146,10 @@ def test_other_requirements_or_another_python_are_not_complete(
     assert not is_complete(folder, [*LINES, "new>=1"])
     assert is_complete(folder, LINES[:1])  # one with [dev] serves launch.py too
     stamp = json.loads((folder / MARKER).read_text())
-    (folder / MARKER).write_text(json.dumps({**stamp, "python": "3.12.0"}))
+    major, minor = sys.version_info[:2]
+    (folder / MARKER).write_text(json.dumps({**stamp, "python": f"{major}.{minor}.99"}))
+    assert is_complete(folder, LINES)  # a patch release of Python needs no new environment
+    (folder / MARKER).write_text(json.dumps({**stamp, "python": f"{major}.{minor}9.1"}))
     assert not is_complete(folder, LINES)
     (folder / MARKER).write_text("{ half a fi")
     assert not is_complete(folder, LINES)
