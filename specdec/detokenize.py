@@ -28,8 +28,10 @@ class TextStream:
         self._decode = decode
         self._stop = tuple(stop)
         self._ids: list[int] = []
-        self._start = 0  # window: ids[start:read] are decoded for context only
+        self._start = 0  # window: ids[start:] are decoded, ids[start:read] for context only
         self._read = 0
+        self._given = 0  # characters of the window's text that were released
+        self._held = 0  # tokens up to which all characters were released when some last were
         self._text = ""  # characters that are whole, stop string and all
         self._kinds: list[SpanKind] = []  # one a character of _text
         self._ends: list[int] = []  # len(_text) after each token
@@ -46,8 +48,8 @@ class TextStream:
     def finish(self) -> None:
         """No token follows: release what was held back, an unfinished character included."""
         if self._cut is None:
-            rest = self._new(len(self._ids))
-            self._read = self._start = len(self._ids)
+            rest = self._decode(self._ids[self._start :])[self._given :]
+            self._start, self._given = len(self._ids), 0
             self._grow(rest, self._kinds[-1] if self._kinds else "bonus")
             if self._ends:
                 self._ends[-1] = len(self._text)
@@ -74,21 +76,28 @@ class TextStream:
         return next((i + 1 for i, end in enumerate(self._ends) if end >= cut), 0) if cut else 0
 
     def _whole(self) -> str:
-        """Characters that the newest token completed; '' while one is unfinished."""
+        """Characters, beyond those given, that no token to come can change; '' if there are none.
+
+        All but the marks at the very end, which may be an unfinished character: a token can end
+        one character and begin the next. Marks that stay for `_HOLD` tokens are released too.
+        """
         end = len(self._ids)
-        fresh = self._new(end)
-        if fresh.endswith(_MARK):
-            if end - self._read < _HOLD:
-                return ""
-            end -= 3  # an unfinished character is at most three bytes, so what is before is final
-            fresh = self._new(end)
+        text = self._decode(self._ids[self._start :])
+        final, held = len(text.rstrip(_MARK)), end
+        if final < len(text) and end - self._held >= _HOLD:
+            # an unfinished character is at most three marks, so what is before is final
+            final, held = max(final, len(text) - 3), end - 3
+        fresh = text[self._given : final]
         if fresh:
-            self._start, self._read = self._read, end
+            self._held, self._given = held, final
+            if final == len(text):
+                self._move(end)
         return fresh
 
-    def _new(self, end: int) -> str:
-        before = self._decode(self._ids[self._start : self._read])
-        return self._decode(self._ids[self._start : end])[len(before) :]
+    def _move(self, end: int) -> None:
+        """All of `ids[:end]` is given: what came last is context now, what came before is not."""
+        self._start, self._read = self._read, end
+        self._given = len(self._decode(self._ids[self._start : end]))
 
     def _grow(self, fresh: str, kind: SpanKind) -> None:
         old = len(self._text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Sequence
 
@@ -80,6 +81,48 @@ def test_random_bytes_always_give_a_prefix_of_the_one_shot_decode() -> None:
         stream, whole = TextStream(decode), decode(ids)
         for token in ids:
             stream.push(token, "kept")
+            stream.take()
+            assert whole.startswith(stream.text)
+        stream.finish()
+        stream.take(last=True)
+        assert stream.text == whole
+
+
+STRADDLING = b"\x92\xe1\x9e"
+"""Qwen2.5-Coder's token 72496: the end of one Khmer letter and the beginning of the next."""
+
+
+def test_tokens_that_straddle_characters_are_shown_as_they_come() -> None:
+    stream = TextStream(lambda ids: (STRADDLING * len(ids)).decode(errors="replace"))
+    whole = (STRADDLING * 14).decode(errors="replace")
+    for n in range(14):
+        stream.push(0, "kept")
+        stream.take()
+        assert whole.startswith(stream.text)
+        assert len(stream.text) == (n + 1 if n else 0)  # the letter the next token ends is held
+    stream.finish()
+    stream.take(last=True)
+    assert stream.text == whole
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_any_tokens_that_cut_characters_anywhere_give_the_one_shot_decode(broken: bool) -> None:
+    """Whole text cut at random bytes; with `broken` some bytes are no text at all."""
+    rng = random.Random(11)
+    alphabet = ["a", "é", "ឞ", "日", "\U0001f600", "\u200d", "\ufffd", " "]
+    for _ in range(300):
+        data = bytearray("".join(rng.choices(alphabet, k=30)).encode())
+        for place in range(len(data)):
+            if broken and rng.random() < 0.1:
+                data[place] = rng.choice([0xFF, 0xE1, 0x92, 0xF0])
+        edges = sorted({0, len(data), *rng.sample(range(1, len(data)), k=len(data) // 3)})
+        pieces = [bytes(data[a:b]) for a, b in itertools.pairwise(edges)]
+        whole = bytes(data).decode(errors="replace")
+        stream = TextStream(
+            lambda ids, pieces=pieces: b"".join(pieces[i] for i in ids).decode(errors="replace")
+        )
+        for n in range(len(pieces)):
+            stream.push(n, "kept")
             stream.take()
             assert whole.startswith(stream.text)
         stream.finish()
