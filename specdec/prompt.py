@@ -75,7 +75,7 @@ class PromptBuilder:
         replies = [i for i, m in enumerate(used) if m.role == "assistant" and m.ids]
         own = [i for i in replies if self._decode(used[i].ids) == used[i].content]
         if not own:
-            return self._ids(text), notice
+            return self._first(text), notice
         marks = {i: f"reply-{uuid.uuid4().hex}" for i in own}
         marked = [Message(m.role, marks.get(i, m.content)) for i, m in enumerate(used)]
         frame, _, _ = self._render(marked)
@@ -83,11 +83,11 @@ class PromptBuilder:
         for i, mark in marks.items():
             plain = plain.replace(mark, used[i].content)
         if plain != text or any(frame.count(mark) != 1 for mark in marks.values()):
-            return self._ids(text), notice  # the template rewrites replies: re-encode as it says
+            return self._first(text), notice  # the template rewrites replies: encode as it says
         ids: list[int] = []
         for i, mark in marks.items():
             before, frame = frame.split(mark, 1)
-            ids += self._ids(before)
+            ids += self._ids(before) if ids else self._first(before)
             ids += used[i].ids
         return ids + self._ids(frame), notice
 
@@ -118,6 +118,18 @@ class PromptBuilder:
                 "Start a new conversation, or remove the message it names.",
             ) from error
         return str(text)
+
+    def _first(self, text: str) -> list[int]:
+        """Ids of the prompt's first piece: without a template the tokenizer adds what begins it.
+
+        What it adds at the end is taken off again: the reply goes on from here (C06).
+        """
+        if getattr(self._tokenizer, "chat_template", None):
+            return self._ids(text)
+        ids = list(self._tokenizer(text, add_special_tokens=True)["input_ids"])
+        while ids and ids[-1] == self._tokenizer.eos_token_id:
+            ids.pop()
+        return ids
 
     def _ids(self, text: str) -> list[int]:
         """The template wrote every special token itself, so none is added (C06)."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tokenizers.processors import TemplateProcessing
 from transformers import AutoTokenizer
 
 from specdec.errors import PromptError
@@ -128,6 +129,22 @@ def test_a_model_without_template_gets_plain_text_and_says_so(tokenizer: Any) ->
     prompt = PromptBuilder(tokenizer).build([Message("user", "hi")], 100)
     assert decode_all(tokenizer, prompt.ids) == "User: hi\n\nAssistant:"
     assert "no chat template" in prompt.notice
+
+
+def test_without_a_template_the_prompt_begins_as_the_tokenizer_says(tokenizer: Any) -> None:
+    """C06: one begin token, also before a reply's own ids, and no end token anywhere."""
+    tokenizer.chat_template = None
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single="<|endoftext|> $A <|im_end|>",
+        special_tokens=[("<|endoftext|>", 256), ("<|im_end|>", 258)],
+    )
+    talk = [Message("user", "hi"), Message("assistant", "yo", ids("yo")), Message("user", "so?")]
+    for messages, said in (
+        (talk[:1], "User: hi\n\nAssistant:"),
+        (talk, "User: hi\n\nAssistant: yo\n\nUser: so?\n\nAssistant:"),
+    ):
+        got = PromptBuilder(tokenizer).build(messages, 1000).ids
+        assert got == (256, *ids(said))
 
 
 @pytest.mark.parametrize("talk", [[], [Message("tool", "x")]])  # type: ignore[arg-type]
