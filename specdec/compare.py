@@ -31,12 +31,15 @@ def compare(session: Session, reply: Reply, cancel: Cancel) -> Comparison:
             "Replies under the rule 'reject' follow the same law, not the same words.",
             "Use the rule 'match' to compare words.",
         )
+    limit = len(reply.ids) + (reply.reason == "end")  # the end id is one token more
+    if limit == 0:
+        return Comparison(True, 0)
     room = max(1, min(request.sampling.max_tokens, session.pair.context // 4))
     prompt = session.prompts.build(request.messages, session.pair.context - room).ids
     _, cached = session.scorer(request.runner)
-    cached.keep_prefix(prompt, fresh=True)
+    cached.keep_prefix(prompt, True, request.conversation)
     noise = Noise.of(request.sampling.seed, prompt)
-    wanted = replace(request.sampling, max_tokens=max(1, len(reply.ids)), stop=())
+    wanted = replace(request.sampling, max_tokens=limit, stop=())
     task = Task(prompt, wanted, "match", noise, session.end_ids, session.pair.context)
     text = TextStream(session.decode)
     turn = Turn(task, cached.scorer, NoDrafter(), session.make_length(0), text)

@@ -126,10 +126,14 @@ Event = Queued | Started | Prefill | Round | Notice | Finished | Failed
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A finished reply: the request that made it (seed filled in), and its ids."""
+    """A finished reply: the request that made it (seed filled in), and its ids.
+
+    With `reason` "end" it is also compared that plain decoding ends there.
+    """
 
     request: ChatRequest
     ids: tuple[int, ...]
+    reason: FinishReason | Literal[""] = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,10 +154,11 @@ class LocalEngine:
         room = max(1, min(sampling.max_tokens, session.pair.context // 4))
         prompt = session.prompts.build(request.messages, session.pair.context - room)
         runner, cached = session.scorer(request.runner)
-        reused = cached.keep_prefix(prompt.ids, request.fresh)
+        fresh = request.fresh or request.conversation != cached.conversation
+        reused = cached.keep_prefix(prompt.ids, fresh, request.conversation)
         speculates = session.speculates(request)
         drafter = session.drafter if speculates else NoDrafter()
-        if request.fresh:
+        if fresh:
             drafter.begin(())
         yield Started(
             prompt_tokens=len(prompt.ids),

@@ -11,11 +11,9 @@ DRAFT_DTYPES = ("int4", *DTYPES)
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """None means: choose, and say why. `target` and `draft` are what `load()` falls back to."""
+    """None means: choose, and say why. Which pair is no option: `load()` is told."""
 
     data_dir: Path
-    target: str | None = None
-    draft: str | None = None  # a registry id, "ngram" or "none"
     device: str | None = None  # "cuda", "cuda:1", "mps", "cpu"
     dtype: str | None = None  # one of DTYPES
     draft_dtype: str | None = None  # one of DRAFT_DTYPES

@@ -16,17 +16,21 @@ from specdec.turn import Length
 
 @dataclass(slots=True)
 class Cached:
-    """A scorer and the ids whose keys and values it holds."""
+    """A scorer and the ids whose keys and values it holds, of which conversation."""
 
     scorer: Scorer
     ids: tuple[int, ...] = ()
+    conversation: str = ""
 
-    def keep_prefix(self, prompt: Sequence[int], fresh: bool) -> int:
+    def keep_prefix(self, prompt: Sequence[int], fresh: bool, conversation: str = "") -> int:
         """Rewind to what `prompt` shares with the cache, by ids (DESIGN 7, 7); how many tokens.
 
         The last prompt token is always scored again, since its logits begin the reply (C13). An
         exact runner keeps whole prefill chunks only, so that a reply never depends on history.
+        Another conversation keeps nothing.
         """
+        fresh = fresh or conversation != self.conversation
+        self.conversation = conversation
         same = 0
         for mine, theirs in zip(self.ids, prompt, strict=False):
             if mine != theirs:

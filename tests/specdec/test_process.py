@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from specdec.contract import Failed, Finished, Loaded, NeverCancel, Notice, Round
+from specdec.contract import ErrorInfo, Failed, Finished, Loaded, NeverCancel, Notice, Round
 from specdec.options import EngineOptions
 from specdec.process import ProcessEngine
 from tests.specdec.engines import Folders, ask, load, make_folders, of_kind, reply
@@ -192,6 +192,31 @@ def test_a_process_that_does_not_start_is_an_event(
     assert "no more processes" in last.error.message
     assert engine.status().state == "failed"
     assert isinstance(list(engine.stream(ask("x"), NeverCancel()))[-1], Failed)
+
+
+def test_none_means_choose_whatever_was_loaded_before(
+    folders: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[object, ...]] = []
+
+    class Recording:
+        alive = True
+
+        def __init__(self, options: EngineOptions) -> None:
+            assert options.data_dir == folders.data
+
+        def call(self, method: str, args: tuple[object, ...], cancel: object) -> Iterator[Any]:
+            asked.append((method, *args))
+            yield Failed(ErrorInfo("LoadError", "no"))
+
+        def end(self) -> None:
+            self.alive = False
+
+    monkeypatch.setattr("specdec.process.Worker", Recording)
+    engine = ProcessEngine(EngineOptions(folders.data))
+    for pair in (("a", "b"), (None, "b"), (None, None)):
+        assert isinstance(list(engine.load(*pair))[-1], Failed)
+    assert asked == [("load", "a", "b"), ("load", None, "b"), ("load", None, None)]
 
 
 def test_after_close_nothing_is_started_any_more(

@@ -52,3 +52,13 @@ def test_forget_empties_cache_and_note() -> None:
     one = cached()
     one.forget()
     assert (one.ids, one.scorer.length) == ((), 0)
+
+
+def test_another_conversation_keeps_nothing() -> None:
+    one = cached()
+    assert one.keep_prefix([*OLD, 4], False, "mine") == 0  # the fill had no name
+    one = cached()
+    one.conversation = "mine"
+    assert one.keep_prefix([*OLD, 4], False, "mine") == 16
+    assert one.keep_prefix([*OLD, 4], False, "yours") == 0
+    assert one.conversation == "yours"
