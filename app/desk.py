@@ -13,7 +13,7 @@ from app.chats import Chats
 from app.line import Job, Line
 from app.live import Live
 from app.loader import Loader
-from app.replies import Place, make_reply, withdrawn
+from app.replies import Place, make_reply, refused, withdrawn
 from app.session import Session
 from app.transcript import Transcript, prompt_of
 from specdec.contract import ChatEngine, ChatRequest, Mode, Phase, Rule, Sampling
@@ -71,7 +71,6 @@ class Desk:
         _check(text)
         with self._lock:
             transcript = self._free(session, options)
-            self._line.check_room()
             _, reply = transcript.add_turn(text, _asked(options))
             return self._order(session, transcript, reply.id, options)
 
@@ -81,7 +80,6 @@ class Desk:
         """Make a reply (None: the last) anew; it and what follows go. Raises as `send`."""
         with self._lock:
             transcript = self._free(session, options)
-            self._line.check_room()
             rows = transcript.messages()
             if message is None and rows and rows[-1].role == "user":
                 message = rows[-1].id + 1  # no reply was ever stored
@@ -99,12 +97,12 @@ class Desk:
         _check(text)
         with self._lock:
             transcript = self._free(session, options)
-            self._line.check_room()
             rows = transcript.messages()
             if not any(row.id == message and row.role == "user" for row in rows):
                 raise HistoryError("That message is gone.", "Reload the page.")
             transcript.truncate_from(message)
-            return self.send(session, text, options)
+            _, reply = transcript.add_turn(text, _asked(options))
+            return self._order(session, transcript, reply.id, options)
 
     def stop(self, session: Session) -> None:
         """End the reply of what this tab shows within one round; what was written stays."""
@@ -159,12 +157,19 @@ class Desk:
         )
         running = {k: o for k, o in self._orders.items() if not o.job.done.is_set()}
         self._orders = {**running, transcript.id: Order(job, place, request)}
-        self._line.put(job)
+        try:
+            self._line.put(job)
+        except BusyError as error:  # a race took the last place since `_free` looked
+            del self._orders[transcript.id]
+            refused(self._engine, request, place, job, error)
+            raise
         return job
 
     def _free(self, session: Session, options: Options) -> Transcript:
+        """The transcript to answer in; an empty one is not made for a message that is refused."""
         if self.active(session) is not None:
             raise BusyError("A reply is still being written here.", "Stop it first.")
+        self._line.check_room()
         return self._chats.transcript(session, options.system)
 
 

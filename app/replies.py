@@ -79,6 +79,15 @@ def withdrawn(engine: ChatEngine, request: ChatRequest, place: Place, job: Job[L
     job.done.set()
 
 
+def refused(
+    engine: ChatEngine, request: ChatRequest, place: Place, job: Job[Live], error: SpecdecError
+) -> None:
+    """A reply that did not get into the queue: stored as failed, with the reason."""
+    job.snapshot = fold(job.snapshot, Failed(ErrorInfo.of(error)))
+    _save(engine, request, place, job)
+    job.done.set()
+
+
 def _save(engine: ChatEngine, request: ChatRequest, place: Place, job: Job[Live]) -> None:
     """Store the snapshot. A store that fails is said once, in the reply; the reply goes on."""
     live = job.snapshot

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -39,6 +40,12 @@ class Kit:
             self.script.hold.set()
         self.controller.close()
         self.history.close()
+
+
+def held(kit: Kit) -> threading.Event:
+    """Replies now stop after each round until the event is set."""
+    kit.script.hold = threading.Event()
+    return kit.script.hold
 
 
 def finish(job: Job[Any], timeout: float = 10.0) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from pathlib import Path
 
@@ -12,16 +11,10 @@ import pytest
 from app.desk import MAX_MESSAGE, Options
 from app.live import facts_from
 from specdec.contract import ErrorInfo, Sampling
-from specdec.errors import BusyError, HistoryError, SettingError
-from tests.app.desk_kit import Kit, finish, until
+from specdec.errors import HistoryError, SettingError
+from tests.app.desk_kit import Kit, finish, held, until
 
 OPTIONS = Options(Sampling(seed=7))
-
-
-def held(kit: Kit) -> threading.Event:
-    """Replies now stop after each round until the event is set."""
-    kit.script.hold = threading.Event()
-    return kit.script.hold
 
 
 def test_a_message_is_stored_before_its_first_token(kit: Kit) -> None:
@@ -81,57 +74,6 @@ def test_stop_ends_within_one_round_and_keeps_the_text(kit: Kit) -> None:
     row = kit.history.messages(tab.conversation)[1]
     assert row.state == "interrupted"
     assert row.content == live.text != ""
-
-
-def test_stop_before_its_turn_takes_it_out_of_the_queue(kit: Kit) -> None:
-    gate = held(kit)
-    first, second = kit.owner("one"), kit.owner("two")
-    running = kit.controller.desk.send(first, "hello", OPTIONS)
-    waiting = kit.controller.desk.send(second, "me too", OPTIONS)
-    until(lambda: kit.engine.running)
-    assert kit.controller.live(waiting).position == 1
-    kit.controller.desk.stop(second)
-    assert finish(waiting, 0.1).reason == "cancelled"
-    assert kit.history.messages(second.conversation)[1].state == "interrupted"
-    gate.set()
-    finish(running)
-    assert len(kit.engine.requests) == 1
-
-
-def test_replies_of_two_tabs_are_made_one_after_the_other(kit: Kit) -> None:
-    jobs = [kit.controller.desk.send(kit.owner(f"{i}"), f"message {i}", OPTIONS) for i in range(3)]
-    for job in jobs:
-        assert finish(job).reason == "end"
-    assert [r.messages[-1].content for r in kit.engine.requests] == [
-        f"message {i}" for i in range(3)
-    ]
-
-
-def test_a_second_message_in_the_same_conversation_is_refused(kit: Kit) -> None:
-    gate = held(kit)
-    tab = kit.owner()
-    job = kit.controller.desk.send(tab, "hello", OPTIONS)
-    with pytest.raises(BusyError):
-        kit.controller.desk.send(tab, "again", OPTIONS)
-    assert len(kit.history.messages(tab.conversation)) == 2
-    gate.set()
-    finish(job)
-
-
-def test_a_full_queue_refuses_and_stores_nothing(kit: Kit) -> None:
-    gate = held(kit)
-    jobs = [kit.controller.desk.send(kit.owner("0"), "hello", OPTIONS)]
-    until(lambda: kit.engine.running)
-    jobs += [kit.controller.desk.send(kit.owner(f"{i}"), "hello", OPTIONS) for i in range(1, 9)]
-    late = kit.owner("late")
-    with pytest.raises(BusyError):
-        kit.controller.desk.send(late, "hello", OPTIONS)
-    assert kit.controller.thread(late).rows == ()
-    for job in jobs:
-        job.stop()
-    gate.set()
-    for job in jobs:
-        finish(job)
 
 
 def test_a_closed_tab_stops_the_engine_and_keeps_what_was_written(tmp_path: Path) -> None:
