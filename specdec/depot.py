@@ -43,6 +43,11 @@ class Depot:
         self._cancelled = cancelled
 
     @property
+    def cancelled(self) -> bool:
+        """Whether nobody wants this load any more."""
+        return self._cancelled()
+
+    @property
     def hub_reachable(self) -> bool:
         """Whether anything can come from the hub now."""
         return not self.options.offline and self.store.hub.reachable()

@@ -5,6 +5,8 @@ Knows pairing, files and drafters; nothing of turns or requests.
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,11 +19,14 @@ from specdec.drafters.base import Drafter
 from specdec.drafters.model import ModelDrafter
 from specdec.drafters.ngram import NgramDrafter
 from specdec.drafters.none import NoDrafter
-from specdec.errors import PairError
+from specdec.errors import DeviceError, PairError, SpecdecError
 from specdec.loading import Model
 from specdec.pair import Choice, DraftOption, Phase
+from specdec.scorer import Scorer
 from specdec.target import open_scorer
 from specdec.tokenizer import end_ids
+
+_log = logging.getLogger(__name__)
 
 _NO_FORM = Choice("-", "no weights")
 
@@ -53,13 +58,37 @@ class Ground:
 def choose_draft(depot: Depot, ground: Ground, wanted: str | None) -> Drafting:
     """The draft asked for, or the best that is compatible, fits and is predicted to pay.
 
-    Raises UnknownModelError, or PairError for one that was asked for and cannot draft here.
+    One that was not asked for and cannot be had gives way to the next, with a notice. Raises
+    UnknownModelError, or a SpecdecError for one that was asked for and cannot draft here.
     """
-    options = _rank(depot, ground, wanted)
-    chosen = next(option for option in options if option.verdict == "chosen")
+    failed: dict[str, SpecdecError] = {}
     why_not = no_rewind(ground.model, len(ground.tokenizer), ground.context)
-    if why_not:
-        return Drafting(NoDrafter(), Choice(pairing.NONE, why_not), options=options)
+    while True:
+        options = _rank(depot, ground, wanted, failed)
+        if why_not:  # then nothing is fetched, nor loaded
+            choice = Choice(pairing.NONE, why_not)
+            return Drafting(NoDrafter(), choice, options=_none_but(options, why_not))
+        chosen = next(option for option in options if option.verdict == "chosen")
+        try:
+            if not chosen.on_disk:
+                depot.ready(depot.registry.get(chosen.id))  # then its tokens can be compared
+                continue
+            made = _make(depot, ground, chosen, options)
+        except SpecdecError as error:
+            if wanted is not None or depot.cancelled:
+                raise
+            _log.info("the draft %s cannot be had: %s", chosen.id, error)
+            failed[chosen.id] = error
+            continue
+        told = tuple(
+            f"{depot.registry.get(i).name} cannot draft now: {e}" for i, e in failed.items()
+        )
+        return replace(made, notices=(*told, *made.notices))
+
+
+def _make(
+    depot: Depot, ground: Ground, chosen: DraftOption, options: tuple[DraftOption, ...]
+) -> Drafting:
     choice = Choice(chosen.id, chosen.reason)
     if chosen.id == pairing.NONE:
         return Drafting(NoDrafter(), choice, options=options)
@@ -79,32 +108,45 @@ def no_rewind(model: Model, vocab: int, context: int) -> str:
     return "" if probe.can_rewind else getattr(probe, "rewind_reason", "its cache has no way back")
 
 
-def _rank(depot: Depot, ground: Ground, wanted: str | None) -> tuple[DraftOption, ...]:
-    """Every candidate with its verdict; exactly one is chosen, and its files are here."""
+def _rank(
+    depot: Depot, ground: Ground, wanted: str | None, failed: Mapping[str, SpecdecError]
+) -> tuple[DraftOption, ...]:
+    """Every candidate with its verdict; exactly one is chosen, and it is none of the `failed`."""
     target, where = ground.files.entry, ground.where
     candidates = depot.registry.drafts_for(target)
     name = wanted
     if wanted is not None and wanted not in (pairing.NGRAM, pairing.NONE):
         entry = depot.registry.get(wanted)
         candidates, name = [*candidates, entry], entry.id
-    while True:
-        options = pairing.rank_drafts(
-            target,
-            candidates,
-            depot.store,
-            free_bytes(where.device),
-            target_form=memory_form(where.dtype),
-            draft_form=_form(depot, where),
-            context=ground.context,
-            target_loaded=True,
-            hub_reachable=depot.hub_reachable,
-        )
-        if name is not None:
-            options = _asked_for(options, name)
-        chosen = next(option for option in options if option.verdict == "chosen")
-        if chosen.on_disk:
-            return options
-        depot.ready(depot.registry.get(chosen.id))  # then its tokens can be compared
+    options = pairing.rank_drafts(
+        target,
+        [entry for entry in candidates if entry.id not in failed],
+        depot.store,
+        free_bytes(where.device),
+        target_form=memory_form(where.dtype),
+        draft_form=_form(depot, where),
+        context=ground.context,
+        target_loaded=True,
+        hub_reachable=depot.hub_reachable,
+    )
+    if name is not None:
+        return _asked_for(options, name)
+    gone = [
+        DraftOption(entry.id, entry.name, "rejected", failed[entry.id].message)
+        for entry in candidates
+        if entry.id in failed
+    ]
+    return (*options[:-2], *gone, *options[-2:])  # ngram and none stand last
+
+
+def _none_but(options: tuple[DraftOption, ...], why_not: str) -> tuple[DraftOption, ...]:
+    """No candidate can draft for this target, whichever it is; "none" is chosen."""
+    return tuple(
+        replace(option, verdict="chosen", reason=why_not)
+        if option.id == pairing.NONE
+        else replace(option, verdict="rejected", reason=why_not, usable=False)
+        for option in options
+    )
 
 
 def _asked_for(options: tuple[DraftOption, ...], name: str) -> tuple[DraftOption, ...]:
@@ -124,11 +166,13 @@ def _asked_for(options: tuple[DraftOption, ...], name: str) -> tuple[DraftOption
 
 
 def _form(depot: Depot, where: DeviceChoice) -> memory.Form:
-    """int4 on a CPU, where its steps are the shortest; elsewhere the target's dtype."""
+    """What a draft will run in: int4 on a CPU unless asked otherwise, there only."""
     asked = depot.options.draft_dtype
-    if asked is None:
-        return "int4" if where.device.type == "cpu" else memory_form(where.dtype)
-    return "int4" if asked == "int4" else memory_form(device.DTYPES[asked])
+    if where.device.type == "cpu" and asked in (None, "int4"):
+        return "int4"
+    if asked in (None, "int4"):
+        return memory_form(where.dtype)
+    return memory_form(device.DTYPES[asked])
 
 
 def _load(
@@ -138,23 +182,44 @@ def _load(
     form = _form(depot, ground.where)
     dtype = torch.bfloat16 if form == "int4" else device.DTYPES[form]
     model = depot.load(files, ground.where.device, dtype, "int4" if form == "int4" else "dense")
-    vocab = len(ground.tokenizer)
-    if why_not := no_rewind(model, vocab, min(ground.context, model.context)):
+    vocab, most = len(ground.tokenizer), min(ground.context, model.context)
+    if why_not := no_rewind(model, vocab, most):
         raise PairError(f"{files.entry.name} cannot draft: {why_not}.", "Choose another draft.")
     depot.show(Phase("measuring", files.entry.id, "a step of the draft"))
-    most = min(ground.context, model.context)
     scorer = open_scorer(model, "fast", ground.width, most, vocab, exact=False)
+    _check(scorer, files.entry.name)
     seconds = measure.step_seconds(scorer, [1])[1]
+    real = "int4" if model.form == "int4" else memory_form(model.dtype)
     return Drafting(
         ModelDrafter(scorer, choice.value, vocab, end_ids(ground.files.folder, ground.tokenizer)),
         choice,
-        Choice("int4" if model.form == "int4" else memory_form(model.dtype), _why(depot, seconds)),
+        Choice(real, f"{_why(depot, ground.where, real)}: {seconds * 1e3:.1f} ms a token"),
         seconds,
         options,
         tuple(text for text in (files.label, model.reason, *model.notes) if text),
     )
 
 
-def _why(depot: Depot, seconds: float) -> str:
-    asked = "asked for" if depot.options.draft_dtype else "the shortest step on this device"
-    return f"{asked}: {seconds * 1e3:.1f} ms a token"
+def _check(scorer: Scorer, name: str) -> None:
+    """One step. Raises PairError for a draft that computes no numbers: it would never be kept."""
+    try:
+        measure.check_finite(scorer.score([0]))
+    except DeviceError as error:
+        raise PairError(
+            f"{name} cannot draft: it computes scores that are not numbers.",
+            "Choose another draft, or another --draft-dtype.",
+        ) from error
+    scorer.rewind(0)
+
+
+def _why(depot: Depot, where: DeviceChoice, real: str) -> str:
+    """Why the draft runs in this form, by what is known and not by what is hoped."""
+    asked = depot.options.draft_dtype
+    cpu = where.device.type == "cpu"
+    if real == "int4":
+        return "asked for" if asked else "int4 by default on a CPU"
+    if asked not in (None, "int4"):
+        return "asked for"
+    if asked or cpu:
+        return "not int4, which the lean decoder alone runs, on a CPU alone"
+    return "as the target"

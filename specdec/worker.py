@@ -153,10 +153,15 @@ class _Calls:
 
 
 def _log_to_file(options: EngineOptions) -> None:
-    """Everything this process prints goes to engine.log; the terminal belongs to the parent."""
+    """Everything this process prints goes to engine.log; the terminal belongs to the parent.
+
+    The log before is kept as engine.log.1: after a crash and a restart that is the one to read.
+    """
     folder = options.data_dir / "logs"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "engine.log"
+    if path.exists():
+        path.replace(folder / "engine.log.1")
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     os.dup2(handle, 1)
     os.dup2(handle, 2)

