@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -34,4 +35,6 @@ def test_the_pair_of_the_command_line_is_a_first_choice_not_what_the_engine_fall
             run._start(parse([*words, "--port", "0"]), tmp_path, make, print, ending)
     finally:
         ending.close()
-    assert (seen[0].target, seen[0].draft, seen[0].device) == (None, None, "cpu")
+    given = [value for value in asdict(seen[0]).values() if value is not None]
+    assert "cpu" in given
+    assert not {"smollm2-135m-instruct", "ngram"} & set(map(str, given))
