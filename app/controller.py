@@ -91,12 +91,13 @@ class Controller:
     def start(self, target: str | None = None, draft: str | None = None) -> Job[LoadView]:
         """The first load: what the command line says, else the last pair, else chosen.
 
-        Each half by itself: naming a draft does not forget the last target.
+        Naming a draft does not forget the last target; another target has a draft of its own.
         """
         last_target, last_draft = self._loader.wanted
+        same = target is None or target == last_target
         self._loader.wanted = (
             last_target if target is None else target,
-            last_draft if draft is None else draft,
+            last_draft if draft is None and same else draft,
         )
         return self._put_load(*self._loader.wanted)
 

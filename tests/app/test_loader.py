@@ -66,7 +66,7 @@ def test_the_last_pair_is_loaded_at_the_next_start_unless_told_otherwise(
     finish(again.controller.start())
     assert again.engine.loads == [("qwen2.5-coder-1.5b-instruct", "none")]
     finish(again.controller.start("smollm2-135m-instruct"))
-    assert again.engine.loads[-1] == ("smollm2-135m-instruct", "none")
+    assert again.engine.loads[-1] == ("smollm2-135m-instruct", None)  # a draft of its own
     again.close()
 
 
