@@ -1,6 +1,6 @@
 """The first "done when": a fresh clone, an empty cache, `python launch.py`, and a real browser.
 
-SPECDEC_SCREENSHOT names a file for the picture of it; SPECDEC_CLONE a folder to clone instead.
+SPECDEC_SCREENSHOT names a file for the picture of it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.launching import ROOT, program
-from tests.ui.conftest import browser, tab
 from tests.ui.steps import ready, send, settled
-
-__all__ = ("browser", "tab")
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(1500)]
 
