@@ -78,6 +78,19 @@ class OneDnn:
         return y
 
 
+class Scratch:
+    """One fp32 buffer for a whole load: fresh memory for each matrix costs more than its copy."""
+
+    def __init__(self) -> None:
+        self._buffer = torch.empty(0)
+
+    def widened(self, weight: Tensor) -> Tensor:
+        """`weight` in fp32, valid until the next call."""
+        if self._buffer.numel() < weight.numel():
+            self._buffer = torch.empty(weight.numel())
+        return self._buffer[: weight.numel()].view(weight.shape).copy_(weight)
+
+
 @dataclass(frozen=True, slots=True)
 class Twin:
     """bf16 for one row, and the same values packed in fp32 for several: for a CPU without bf16.
@@ -92,11 +105,10 @@ class Twin:
     even_rows: bool = False
 
     @classmethod
-    def pack(cls, weight: Tensor, bias: Tensor | None) -> Twin:
+    def pack(cls, weight: Tensor, bias: Tensor | None, scratch: Scratch) -> Twin:
         """Keep `weight` (bf16 [N, K]) and pack a copy of three times its size in all."""
-        return cls(
-            weight, OneDnn.pack(weight.float(), bias.float() if bias is not None else None), bias
-        )
+        wide = OneDnn.pack(scratch.widened(weight), bias.float() if bias is not None else None)
+        return cls(weight, wide, bias)
 
     @property
     def nbytes(self) -> int:
@@ -198,12 +210,12 @@ def has_onednn() -> bool:
     return bool(torch._C._has_mkldnn)
 
 
-def make(weight: Tensor, bias: Tensor | None, form: Form) -> Linear:
+def make(weight: Tensor, bias: Tensor | None, form: Form, scratch: Scratch | None = None) -> Linear:
     """Wrap one matrix, already in the dtype and on the device it will run in."""
     if form == "int4":
         return Int4.pack(weight, bias)
     if form == "twin":
-        return Twin.pack(weight, bias)
+        return Twin.pack(weight, bias, scratch or Scratch())
     if uses_onednn(weight.device, weight.dtype):
         return OneDnn.pack(weight, bias)
     return Dense(weight, bias)

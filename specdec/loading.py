@@ -19,7 +19,7 @@ from specdec.decoder import Layer, Weights
 from specdec.errors import LoadError
 from specdec.fallback import load_module
 from specdec.families import Shape, shape_of
-from specdec.linear import Form, Linear, can_pack_int4, make
+from specdec.linear import Form, Linear, Scratch, can_pack_int4, make
 
 Progress = Callable[[int, int], None]
 
@@ -147,6 +147,7 @@ class _Reader:
     device: torch.device
     dtype: torch.dtype
     form: Form
+    scratch: Scratch = field(default_factory=Scratch)
 
     def layer(self, index: int) -> Layer:
         shape, names = self.shape, families.layer_names(index)
@@ -211,7 +212,7 @@ class _Reader:
         form = self.form
         if form == "int4" and not can_pack_int4(weight):
             form = "dense"
-        return make(weight, bias, form)
+        return make(weight, bias, form, self.scratch)
 
 
 def _load_fallback(
