@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -77,7 +76,7 @@ def fold(live: Live, event: Event) -> Live:
         case Queued(position):
             return replace(live, stage="waiting", position=position)
         case Started():
-            notices = _other_than_trimming((*live.notices, event.notice))
+            notices = (*live.notices, event.notice) if event.notice else live.notices
             metrics = Metrics(event.prompt_tokens, event.reused_tokens)
             return replace(
                 live,
@@ -101,14 +100,6 @@ def fold(live: Live, event: Event) -> Live:
             )
         case Failed(error):
             return replace(live, stage="done", error=error)
-
-
-_TRIMMED = re.compile(r"\d+ older turns? w(as|ere) left out: [^.]*\.\s*")
-
-
-def _other_than_trimming(notices: tuple[str, ...]) -> tuple[str, ...]:
-    """`dropped_turns` says it already; a notice means that something about speculation is off."""
-    return tuple(rest for text in notices if (rest := _TRIMMED.sub("", text).strip()))
 
 
 def _round(live: Live, event: Round) -> Live:
@@ -204,7 +195,7 @@ def facts_from(metrics: Any, request: Any) -> Facts:
         target=request.get("target", ""),
         draft=request.get("draft", ""),
         dropped_turns=request.get("dropped_turns", 0),
-        notices=_other_than_trimming(tuple(request.get("notices", ()))),
+        notices=tuple(request.get("notices", ())),
         error=ErrorInfo(**error) if error else None,
         rule=request.get("rule", "match"),
         k=request.get("k"),

@@ -15,6 +15,7 @@ from specdec import catalogue
 from specdec.contract import (
     ChatEngine,
     ChatRequest,
+    Event,
     Failed,
     Finished,
     Message,
@@ -146,8 +147,8 @@ def _print_reply(engine: ChatEngine, request: ChatRequest, as_json: bool) -> int
     for event in engine.stream(request, NeverCancel()):
         if isinstance(event, Failed):
             raise event.error.revive()
-        if isinstance(event, Notice) or (isinstance(event, Started) and event.notice):
-            print(event.text if isinstance(event, Notice) else event.notice, file=sys.stderr)
+        for text in _remarks(event):
+            print(text, file=sys.stderr)
         if isinstance(event, Round) and not as_json:
             print(event.text, end="", flush=True)
         if isinstance(event, Finished):
@@ -157,6 +158,17 @@ def _print_reply(engine: ChatEngine, request: ChatRequest, as_json: bool) -> int
                 print(f"\n\n{event.metrics.tok_s:.1f} tok/s", file=sys.stderr)
             return 0
     raise EngineError("The reply ended without saying why.", "Please report this.")
+
+
+def _remarks(event: Event) -> tuple[str, ...]:
+    """What the user should read about the reply, beside its text."""
+    if isinstance(event, Notice):
+        return (event.text,)
+    if not isinstance(event, Started):
+        return ()
+    dropped = event.dropped_turns
+    left_out = (f"{dropped} of the oldest turns did not fit and were left out.",) if dropped else ()
+    return (*left_out, event.notice) if event.notice else left_out
 
 
 def _as_json(reply: Finished) -> dict[str, object]:

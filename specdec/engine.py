@@ -168,7 +168,7 @@ class LocalEngine:
             mode="speculative" if speculates else "standard",
             runner=runner,
             exact=cached.scorer.exact and request.rule == "match",
-            notice=_notice(session, request, prompt.notice, prompt.dropped_turns),
+            notice=_notice(session, request, prompt.notice),
         )
         task = Task(
             prompt.ids,
@@ -219,12 +219,9 @@ def _guarded(turn: Turn, cached: Cached, cancel: Cancel) -> Iterator[Event]:
         cached.ids = tuple(turn.tokens[: cached.scorer.length])
 
 
-def _notice(session: Session, request: ChatRequest, prompt: str, dropped: int) -> str:
-    """What the user must be told about this reply, in one line."""
+def _notice(session: Session, request: ChatRequest, prompt: str) -> str:
+    """What the user must be told about this reply, in one line; `dropped_turns` says the rest."""
     said = [prompt] if prompt else []
-    if dropped:
-        turns = "turn was" if dropped == 1 else "turns were"
-        said.append(f"{dropped} older {turns} left out: the context of this model is full.")
     if request.mode == "speculative" and session.drafter.name == "none":
         said.append(f"Speculation is off: {session.pair.draft.reason}")
     return " ".join(said)

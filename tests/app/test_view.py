@@ -120,18 +120,13 @@ def test_a_longest_draft_of_0_is_said_in_the_pill() -> None:
 
 @pytest.mark.parametrize("dropped", [1, 3])
 def test_turns_left_out_are_said_once_and_say_nothing_of_speculation(dropped: int) -> None:
-    """The engine's own notice repeats what `dropped_turns` says."""
-    engine = pytest.importorskip("specdec.engine")
-    request = ChatRequest((Message("user", "x"),), mode="standard")
-    said = engine._notice(None, request, "No system prompt.", dropped)
-    assert "left out" in said
+    said = "No system prompt."
     live = fold(Live(), Started(1, 0, dropped, 7, "speculative", "static", True, said))
-    done = replace(DONE, drafted=0, accepted=0)
-    live = fold(live, Finished("end", done, (1,), "x"))
+    live = fold(live, Finished("end", replace(DONE, drafted=0, accepted=0), (1,), "x"))
     assert sum("left out" in text for text in view.remarks(facts_of(live))) == 1
-    assert live.notices == ("No system prompt.",)
-    only = facts_from(done.to_json(), {"notices": [said.removeprefix("No system prompt. ")]})
-    assert view.pill(READY, None, "speculative", only).text == "speculative"
+    assert live.notices == (said,)
+    quiet = facts_from(DONE.to_json() | {"drafted": 0}, {"dropped_turns": dropped})
+    assert view.pill(READY, None, "speculative", quiet).text == "speculative"
 
 
 @pytest.mark.parametrize(
