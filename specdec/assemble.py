@@ -56,12 +56,7 @@ def assemble(
     picked = _pick_target(depot, target)
     files = depot.ready(depot.registry.get(picked.value))
     tokenizer = load_tokenizer(files.folder)
-    where = device.choose(
-        options.device,
-        options.dtype,
-        fp32_bytes=memory.weight_bytes(files.entry, "fp32"),
-        free_bytes=memory.free_memory("cpu"),
-    )
+    where = device.choose(options.device, options.dtype)
     context = _context(options, files.entry, where)
     _check_fit(files.entry, where, context)
     model = depot.load(files, where.device, where.dtype, where.form)
@@ -122,7 +117,8 @@ def _session(pair: Pair, ground: Ground, runner: RunnerChoice, drafting: Draftin
 
     def open_runner(name: Runner) -> Scorer:
         kind: Kind = "static" if name == "static" else "fast"
-        return open_scorer(model, kind, WIDTH, pair.context, len(tokenizer))
+        exact = pair.exact if kind == runner.runner else (None if kind == "static" else False)
+        return open_scorer(model, kind, WIDTH, pair.context, len(tokenizer), exact)
 
     policy = LengthPolicy(runner.costs, drafting.seconds, MAX_K)
 

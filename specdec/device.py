@@ -1,6 +1,6 @@
 """Device and dtype for a run, each with the reason it was taken.
 
-Knows torch's backends; nothing of models. Sizes are handed in.
+Knows torch's backends; nothing of models.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 
 from specdec.errors import DeviceError
-from specdec.linear import Form, has_onednn
+from specdec.linear import Form, has_fbgemm, has_onednn
 from specdec.pair import Choice
 
 DTYPES = {
@@ -22,9 +22,6 @@ DTYPES = {
     "float32": torch.float32,
 }
 SHORT = {torch.bfloat16: "bf16", torch.float16: "fp16", torch.float32: "fp32"}
-
-COMFORT = 0.6
-"""Weights take at most this share of free memory before a second copy is called comfortable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,31 +35,34 @@ class DeviceChoice:
     form: Form = "dense"
 
 
-def choose(
-    device: str | None = None,
-    dtype: str | None = None,
-    fp32_bytes: int | None = None,
-    free_bytes: int | None = None,
-) -> DeviceChoice:
+def choose(device: str | None = None, dtype: str | None = None) -> DeviceChoice:
     """Pick what was asked for, or the best there is (None or "auto").
 
-    `fp32_bytes` is what the weights take in fp32 and `free_bytes` what is free; they matter only
-    for the form of bf16 on a CPU that has no bf16 instructions. Raises DeviceError for a device
-    or dtype that is not there.
+    Raises DeviceError for a device or dtype that is not there.
     """
     where, why = _device(device)
     kind, kind_why = _dtype(where, dtype)
-    form: Form = "dense"
-    if where.type == "cpu" and kind == torch.bfloat16 and not cpu_has_bf16():
-        form, form_why = _form(fp32_bytes, free_bytes)
-        kind_why = f"{kind_why}; {form_why}"
-    chosen = Choice(SHORT[kind], kind_why)
+    form, form_why = _form(where, kind)
+    chosen = Choice(SHORT[kind], "; ".join(text for text in (kind_why, form_why) if text))
     return DeviceChoice(where, kind, Choice(str(where), why), chosen, form)
 
 
-def cpu_has_bf16() -> bool:
-    """Whether this CPU multiplies bf16 matrices in hardware (AVX512-BF16, AMX, or Arm's)."""
-    return has_onednn() and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+def _form(device: torch.device, dtype: torch.dtype) -> tuple[Form, str]:
+    if device.type != "cpu" or dtype == torch.float32 or cpu_multiplies(dtype):
+        return "dense", ""
+    missing = f"this CPU has no {SHORT[dtype]} instructions"
+    if has_fbgemm():
+        return "fp16", f"{missing}, so matrices are packed for fbgemm"
+    return "dense", f"{missing}, so several rows at once are slow"
+
+
+def cpu_multiplies(dtype: torch.dtype) -> bool:
+    """Whether this CPU multiplies bf16 or fp16 matrices in hardware (AVX512, AMX, or Arm's)."""
+    if not has_onednn():
+        return False
+    if dtype == torch.bfloat16:
+        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    return bool(torch.ops.mkldnn._is_mkldnn_fp16_supported())
 
 
 def _device(name: str | None) -> tuple[torch.device, str]:
@@ -105,27 +105,9 @@ def _dtype(device: torch.device, name: str | None) -> tuple[torch.dtype, str]:
         return torch.float16, "this GPU has no bf16"
     if device.type == "mps":
         return _mps_dtype(device)
-    if cpu_has_bf16():
+    if cpu_multiplies(torch.bfloat16):
         return torch.bfloat16, "this CPU multiplies bf16 in hardware"
     return torch.bfloat16, "as published: half the bytes of fp32 for each token"
-
-
-def _form(fp32_bytes: int | None, free_bytes: int | None) -> tuple[Form, str]:
-    """Whether several rows use an fp32 copy; the copy and bf16 together must be comfortable."""
-    missing = "this CPU has no bf16 instructions"
-    if not has_onednn():
-        return "dense", f"{missing}, so several rows at once are slow"
-    if (
-        fp32_bytes is not None
-        and free_bytes is not None
-        and 1.5 * fp32_bytes > COMFORT * free_bytes
-    ):
-        need, free = 1.5 * fp32_bytes / 1e9, free_bytes / 1e9
-        return "dense", (
-            f"{missing}, and an fp32 copy for several rows would make {need:.1f} GB "
-            f"of {free:.1f} GB free"
-        )
-    return "twin", f"{missing}, so several rows at once use an fp32 copy"
 
 
 def _mps_dtype(device: torch.device) -> tuple[torch.dtype, str]:

@@ -5,23 +5,26 @@ Knows matrices; nothing of layers, models or files.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+import math
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-Form = Literal["dense", "int4", "twin"]
+from specdec.errors import LoadError
+
+Form = Literal["dense", "int4", "fp16"]
 
 GROUP = 32
 """Weights that share one scale and minimum; the block size of GGUF's Q4 kinds too."""
 
 PACK_ROWS = 16
 """oneDNN is told to expect this many rows: packed for one, row 0 would take other kernels."""
+
+FP16_BAND = 8192
+"""Matrix rows packed at a time: fbgemm's packer takes three times as long a weight for 150,000."""
 
 BAND = 512
 """Matrix rows quantised at a time, a multiple of the packer's 64: all passes stay in the cache."""
@@ -31,12 +34,12 @@ class Linear(Protocol):
     """y = x W^T + b for x [m, K], W [N, K]."""
 
     @property
-    def nbytes(self) -> int:
-        """Bytes one call reads."""
+    def width(self) -> int:
+        """K, the numbers a row of x has."""
 
     @property
-    def even_rows(self) -> bool:
-        """True where a row's result is expected not to depend on how many rows come with it."""
+    def nbytes(self) -> int:
+        """Bytes one call reads."""
 
     def __call__(self, x: Tensor) -> Tensor:
         """x [m, K] -> [m, N], in x's dtype."""
@@ -48,7 +51,10 @@ class Dense:
 
     weight: Tensor  # [N, K]
     bias: Tensor | None = None  # [N]
-    even_rows: bool = False
+
+    @property
+    def width(self) -> int:
+        return self.weight.shape[1]
 
     @property
     def nbytes(self) -> int:
@@ -64,60 +70,60 @@ class OneDnn:
 
     packed: Tensor  # opaque
     bias: Tensor | None
+    width: int
     nbytes: int
-    even_rows: bool = True
 
     @classmethod
     def pack(cls, weight: Tensor, bias: Tensor | None) -> OneDnn:
         """Reorder `weight` (fp32 [N, K]); the caller drops the plain copy."""
         packed = torch.ops.mkldnn._reorder_linear_weight(weight, PACK_ROWS)
-        return cls(packed, bias, weight.nbytes)
+        return cls(packed, bias, weight.shape[1], weight.nbytes)
 
     def __call__(self, x: Tensor) -> Tensor:
         y: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, "none", [], "")
         return y
 
 
-class Scratch:
-    """One fp32 buffer for a whole load: fresh memory for each matrix costs more than its copy."""
-
-    def __init__(self) -> None:
-        self._buffer = torch.empty(0)
-
-    def widened(self, weight: Tensor) -> Tensor:
-        """`weight` in fp32, valid until the next call."""
-        if self._buffer.numel() < weight.numel():
-            self._buffer = torch.empty(weight.numel())
-        return self._buffer[: weight.numel()].view(weight.shape).copy_(weight)
-
-
 @dataclass(frozen=True, slots=True)
-class Twin:
-    """bf16 for one row, and the same values packed in fp32 for several: for a CPU without bf16.
+class Fp16:
+    """bf16 or fp16 values kept in fp16, by fbgemm: for an x86 CPU that multiplies neither.
 
-    Such a CPU reads one row fastest in bf16, and multiplies eight fastest in fp32: 2.4 and 6.9 ms
-    against 12.7 ms for eight in bf16 (docs/log.md). Sums are fp32, results bf16, as in hardware.
+    fbgemm widens them in registers, so one to six rows cost about what reading the matrix does:
+    3.7 to 5.0 ms for 17920 x 1536 where torch's own bf16 takes 5.0 for one row and 26 for eight
+    (docs/log.md). Sums are fp32 and results x's dtype, as in hardware.
     """
 
-    weight: Tensor  # bf16 [N, K]
-    wide: OneDnn
-    bias: Tensor | None
-    even_rows: bool = False
+    bands: tuple[Any, ...]  # torch's ScriptObjects, rows below rows; they hold the bias too
+    shrink: float  # the weights were divided by it, a power of two
+    width: int
+    nbytes: int
 
     @classmethod
-    def pack(cls, weight: Tensor, bias: Tensor | None, scratch: Scratch) -> Twin:
-        """Keep `weight` (bf16 [N, K]) and pack a copy of three times its size in all."""
-        wide = OneDnn.pack(scratch.widened(weight), bias.float() if bias is not None else None)
-        return cls(weight, wide, bias)
+    def pack(cls, weight: Tensor, bias: Tensor | None) -> Fp16:
+        """Pack `weight` [N, K] and `bias`; the caller drops the plain copy.
 
-    @property
-    def nbytes(self) -> int:
-        return self.weight.nbytes
+        fp16 has more digits than bf16 but a smaller range. Scaled by a power of two to the top of
+        it, only values below 2^-28 of the largest are changed, by at most 2^-39 of the largest.
+        Raises LoadError for weights that are not finite.
+        """
+        rows = torch.split(weight, FP16_BAND)
+        vectors = torch.split(bias.float(), FP16_BAND) if bias is not None else [None] * len(rows)
+        largest = max(float(band.float().abs_().amax()) for band in rows)
+        if not math.isfinite(largest):  # fbgemm would turn it into a finite number
+            raise LoadError("A matrix holds values that are not numbers.", "Fetch the model anew.")
+        shrink = 2.0 ** (math.frexp(largest)[1] - 15)
+        prepack = torch.ops.quantized.linear_prepack_fp16
+        bands = [
+            prepack(band.to(torch.float32, copy=True).div_(shrink), vector)
+            for band, vector in zip(rows, vectors, strict=True)
+        ]
+        return cls(tuple(bands), shrink, weight.shape[1], 2 * weight.numel())
 
     def __call__(self, x: Tensor) -> Tensor:
-        if len(x) == 1:
-            return F.linear(x, self.weight, self.bias)
-        return self.wide(x.float()).to(x.dtype)
+        wide = x.float() * self.shrink
+        parts = [torch.ops.quantized.linear_dynamic_fp16(wide, band) for band in self.bands]
+        y = parts[0] if len(parts) == 1 else torch.cat(parts, 1)
+        return y.to(x.dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,14 +134,15 @@ class Int4:
     scales: Tensor  # bf16 [K/32, Np, 2]: scale, zero
     bias: Tensor | None
     rows: int  # N
-    even_rows: bool = True
+
+    @property
+    def width(self) -> int:
+        return 2 * self.packed.shape[1]
 
     @classmethod
     def pack(cls, weight: Tensor, bias: Tensor | None) -> Int4:
         """Quantise `weight` [N, K]; K must be a multiple of GROUP."""
-        starts = range(0, len(weight), BAND)
-        with _one_band_a_thread() as pool:
-            bands = list(pool.map(lambda start: _pack_band(weight[start : start + BAND]), starts))
+        bands = [_pack_band(band) for band in torch.split(weight, BAND)]
         packed = torch.cat([band for band, _ in bands])
         scales = torch.cat([scale_zero for _, scale_zero in bands], 1)
         return cls(packed, scales, bias, len(weight))
@@ -160,20 +167,6 @@ def _pack_band(band: Tensor) -> tuple[Tensor, Tensor]:
     q, scale_zero = quantise(F.pad(band, (0, 0, 0, -len(band) % 64)))
     packed: Tensor = torch.ops.aten._convert_weight_to_int4pack_for_cpu(q, 1)
     return packed, scale_zero.transpose(0, 1)
-
-
-@contextmanager
-def _one_band_a_thread() -> Iterator[ThreadPoolExecutor]:
-    """As many bands at once as torch has threads, each on one: dozens of short passes a band
-    would otherwise wait for each other at every pass, for whole time slices on a busy machine.
-    """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with ThreadPoolExecutor(threads) as pool:
-            yield pool
-    finally:
-        torch.set_num_threads(threads)
 
 
 def quantise(weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -210,12 +203,17 @@ def has_onednn() -> bool:
     return bool(torch._C._has_mkldnn)
 
 
-def make(weight: Tensor, bias: Tensor | None, form: Form, scratch: Scratch | None = None) -> Linear:
+def has_fbgemm() -> bool:
+    """True where torch multiplies by fp16 matrices in registers: x86 with AVX2."""
+    return torch.backends.quantized.engine in ("x86", "fbgemm")
+
+
+def make(weight: Tensor, bias: Tensor | None, form: Form) -> Linear:
     """Wrap one matrix, already in the dtype and on the device it will run in."""
     if form == "int4":
         return Int4.pack(weight, bias)
-    if form == "twin":
-        return Twin.pack(weight, bias, scratch or Scratch())
+    if form == "fp16":
+        return Fp16.pack(weight, bias)
     if uses_onednn(weight.device, weight.dtype):
         return OneDnn.pack(weight, bias)
     return Dense(weight, bias)

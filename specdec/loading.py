@@ -5,7 +5,9 @@ Knows folders and weights; nothing of caches, rounds or where the files came fro
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,9 +21,12 @@ from specdec.decoder import Layer, Weights
 from specdec.errors import LoadError
 from specdec.fallback import load_module
 from specdec.families import Shape, shape_of
-from specdec.linear import Form, Linear, Scratch, can_pack_int4, make
+from specdec.linear import Form, Linear, can_pack_int4, make
 
 Progress = Callable[[int, int], None]
+
+PACKERS = 4
+"""Most layers packed at once on a CPU: each is held twice meanwhile, and once in fp32."""
 
 UNBOUNDED = 1 << 20
 """The context of a recurrent model, which names no limit."""
@@ -52,7 +57,7 @@ class Model:
     notes: tuple[str, ...] = ()
     weights: Weights | None = None
     module: Any = None
-    proofs: dict[tuple[str, int], bool] = field(default_factory=dict)  # self-tests already run
+    even: dict[int, tuple[int, ...]] = field(default_factory=dict)  # self-tests run, by width
 
     @property
     def kv_bytes(self) -> int:
@@ -127,27 +132,51 @@ def _read(
     progress: Progress,
 ) -> Weights:
     reader = _Reader(checkpoint, shape, device, dtype, form)
+    parts = shape.layers + 1
     layers = []
-    for index in range(shape.layers):
-        progress(index, shape.layers + 1)
-        layers.append(reader.layer(index))
-    progress(shape.layers, shape.layers + 1)
-    embed, head = reader.ends()
+    with _packers(device) as pool:
+        ends = pool.submit(reader.ends)  # the largest matrix, while nothing else is in memory
+        waiting = [pool.submit(reader.layer, index) for index in range(shape.layers)]
+        try:
+            for index, layer in enumerate(waiting):
+                progress(index, parts)
+                layers.append(layer.result())
+            progress(shape.layers, parts)
+            embed, head = ends.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
     norm = reader.vector(families.NORM, shape.hidden)
-    progress(shape.layers + 1, shape.layers + 1)
+    progress(parts, parts)
     return Weights(shape, dtype, embed, tuple(layers), norm, head)
+
+
+@contextmanager
+def _packers(device: torch.device) -> Iterator[ThreadPoolExecutor]:
+    """One layer a core, each on one thread: packing is many short passes, and threads that share
+    one wait for each other at every pass. A GPU copies, so one packer will do.
+    """
+    threads = torch.get_num_threads()
+    if device.type != "cpu":
+        with ThreadPoolExecutor(1) as pool:
+            yield pool
+        return
+    torch.set_num_threads(1)
+    try:
+        with ThreadPoolExecutor(min(threads, PACKERS)) as pool:
+            yield pool
+    finally:
+        torch.set_num_threads(threads)
 
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Fuses and packs one layer at a time: at most one layer is held twice."""
+    """Fuses and packs a layer at a time, so that few layers are held twice."""
 
     checkpoint: Checkpoint
     shape: Shape
     device: torch.device
     dtype: torch.dtype
     form: Form
-    scratch: Scratch = field(default_factory=Scratch)
 
     def layer(self, index: int) -> Layer:
         shape, names = self.shape, families.layer_names(index)
@@ -212,7 +241,7 @@ class _Reader:
         form = self.form
         if form == "int4" and not can_pack_int4(weight):
             form = "dense"
-        return make(weight, bias, form, self.scratch)
+        return make(weight, bias, form)
 
 
 def _load_fallback(

@@ -18,14 +18,13 @@ from specdec.pair import Choice
 from specdec.runner import STEP
 from specdec.scorer import Scorer
 from specdec.selftest import check_finite as check_finite
-from specdec.selftest import self_test as self_test
-from specdec.target import Kind, is_exact, open_scorer
+from specdec.target import Kind, even_counts, open_scorer
 
-ALLOWED = 1.10
-"""The static runner serves where its step costs at most this many steps of one row (DESIGN 5)."""
+ALLOWED = 1.25
+"""An exact runner serves where its step costs at most this many of the fastest one (DESIGN 5)."""
 
 CLEAR = 1.5
-"""Where as many rows cost this many times one, the static runner is not even measured."""
+"""Where as many rows cost this many times one, an exact runner is not even measured."""
 
 REPEATS = 5
 
@@ -53,44 +52,55 @@ def step_seconds(scorer: Scorer, widths: Sequence[int], repeats: int = REPEATS) 
 
 
 def choose_runner(model: Model, width: int, capacity: int, vocab: int) -> RunnerChoice:
-    """Measure both runners on a short cache and choose (DESIGN 5); the reason has the figures.
+    """Measure the plain and the exact runner on a short cache and choose; the reason has figures.
 
-    Raises DeviceError when the model computes no numbers.
+    The exact one pads a call to the next number of rows that the self-test found even. Raises
+    DeviceError when the model computes no numbers.
     """
     short = max(min(capacity, STEP), 2 * width + 2)
-    fast = _warm(open_scorer(model, "fast", width, short, vocab))
-    widths = sorted({1, 2, 4, 8, width} & set(range(1, width + 1)))
-    if model.weights is None or fast.exact:
+    widths = sorted({1, 2, 4, 6, 8, width} & set(range(1, width + 1)))
+    fast = _warm(open_scorer(model, "fast", width, short, vocab, exact=False))
+    even = even_counts(model, width, vocab)
+    if not even:
         costs = step_seconds(fast, widths)
-        why = model.reason or "a row's result does not depend on how many are scored"
-        reason = f"{why}: {_ms(costs[1])} for 1 row, {_ms(costs[width])} for {width}"
-        return RunnerChoice("fast", Choice("fast", reason), spread(costs), costs[1], fast.exact)
-    costs = step_seconds(fast, widths)
-    if costs[width] > CLEAR * costs[1]:  # a static step scores as many rows, so it is as dear
-        return decide(costs, costs[width], exact=False)
-    static = _warm(open_scorer(model, "static", width, short, vocab, exact=False))
-    times = _alternate([*((fast, w) for w in widths), (static, 1)], REPEATS)
-    costs, fixed = {w: times[fast, w] for w in widths}, times[static, 1]
-    cheap = fixed <= ALLOWED * costs[1]
-    return decide(costs, fixed, cheap and is_exact(model, "static", width, vocab))
+        why = model.reason or "this device gives other bits by place"
+        return _inexact(costs, costs[1], why)
+    first = step_seconds(fast, sorted({1, even[0]}), repeats=1)
+    if first[even[0]] <= CLEAR * first[1]:
+        kind: Kind = "static" if even == (width,) else "fast"
+        exact = _warm(open_scorer(model, kind, width, short, vocab, exact=True))
+        tried = sorted({even[0], width} | {*widths} & {*even})
+        times = _alternate([(fast, 1), *((exact, w) for w in tried)], REPEATS)
+        costs = {w: times[exact, w] for w in tried}
+        if costs[even[0]] <= ALLOWED * times[fast, 1]:
+            return padded(costs, times[fast, 1], even)
+    costs = step_seconds(fast, sorted({*widths, even[0]}))
+    figures = f"{_ms(costs[even[0]])} for {even[0]} rows against {_ms(costs[1])} for 1"
+    return _inexact(costs, costs[1], f"padding costs too much ({figures})")
 
 
-def decide(costs: dict[int, float], fixed: float, exact: bool) -> RunnerChoice:
-    """Static against a fast runner that is not exact.
+def padded(costs: dict[int, float], plain: float, even: tuple[int, ...]) -> RunnerChoice:
+    """The exact runner, which pads to the next of `even`; the last of them is the width.
 
-    `costs` are the fast one's seconds by rows, 1 to width; `fixed` is the static one's step, and
-    `exact` what its self-test said, which is asked only where the step is cheap enough.
+    `costs` are its seconds by rows at some of these, `plain` is the unpadded step of one row.
     """
-    width, plain = max(costs), min(costs[1], fixed)
-    figures = f"{_ms(fixed)} for {width} rows against {_ms(costs[1])} for 1"
-    if exact and fixed <= ALLOWED * costs[1]:
-        every = dict.fromkeys(range(1, width + 1), fixed)
-        reason = f"same words at one width: {figures}"
-        return RunnerChoice("static", Choice("static", reason), every, plain, True)
-    cheap = fixed <= ALLOWED * costs[1]
-    why = "gives other bits by place on this device" if cheap else "costs too much"
-    reason = f"same law, words may differ at near-ties: one fixed width {why} ({figures})"
-    return RunnerChoice("fast", Choice("fast", reason), spread(costs), plain, False)
+    width, step = even[-1], costs[even[0]]
+    known = spread(costs)
+    full = {w: known[next(n for n in even if n >= w)] for w in range(1, width + 1)}
+    figures = f"{_ms(step)} for {even[0]} rows against {_ms(plain)} for 1"
+    kind: Kind = "static" if even == (width,) else "fast"
+    if even[0] == 1:
+        why = "a row's result does not depend on how many are scored"
+    elif kind == "static":
+        why = f"same words at one width: {figures}"
+    else:
+        why = f"same words at {even[0]} rows and more: {figures}"
+    return RunnerChoice(kind, Choice(kind, why), full, min(plain, step), exact=True)
+
+
+def _inexact(costs: dict[int, float], plain: float, why: str) -> RunnerChoice:
+    reason = f"same law, words may differ at near-ties: {why}"
+    return RunnerChoice("fast", Choice("fast", reason), spread(costs), plain, exact=False)
 
 
 def _alternate(jobs: Sequence[tuple[Scorer, int]], repeats: int) -> dict[tuple[Scorer, int], float]:

@@ -116,7 +116,7 @@ def _grown(folder: Path) -> int:
     for place, _, names in os.walk(folder):
         for name in names:
             with contextlib.suppress(FileNotFoundError):
-                biggest = max(biggest, os.stat(os.path.join(place, name)).st_size)
+                biggest = max(biggest, Path(place, name).stat().st_size)
     return biggest
 
 

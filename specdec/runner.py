@@ -1,6 +1,7 @@
 """The lean runners: one sequence's KV buffer and how rows are laid out in a scoring call.
 
-Static: every call scores the same number of rows, unused ones padded. Fast: as many as asked.
+Static: every call scores the same number of rows, unused ones padded. Fast: as many as asked, or
+the next number that the self-test found to be even.
 Knows token ids; nothing of text, rounds or acceptance.
 """
 
@@ -29,14 +30,23 @@ CPU_CHUNK, GPU_CHUNK = 64, 256
 class Layout:
     """How a scoring call is laid out.
 
-    `pad_rows`: every matrix sees `width` rows. `fixed`: the attention takes tiles of one size, and
-    the slots it reads follow from the position. Static is both, exact fast is `fixed`, plain fast
-    neither.
+    `counts`: the numbers of rows that matrices may see, ascending to `width`; calls are padded to
+    the next. `fixed`: the attention takes tiles of one size, and the slots it reads follow from
+    the position. The plain fast runner takes all counts and is not fixed.
     """
 
     width: int
-    pad_rows: bool
+    counts: tuple[int, ...]
     fixed: bool
+
+    @classmethod
+    def plain(cls, width: int) -> Layout:
+        """As many rows and slots as there are."""
+        return cls(width, tuple(range(1, width + 1)), False)
+
+    def padded(self, rows: int) -> int:
+        """Rows that a call with `rows` scores."""
+        return next(count for count in self.counts if count >= rows)
 
 
 def prefill_chunk(device: torch.device) -> int:
@@ -94,7 +104,7 @@ class LeanScorer:
         start, rows, layout = self._length, len(ids), self.layout
         if not 1 <= rows <= self.room():
             raise ValueError(f"score of {rows} rows at {start}: there is room for {self.room()}")
-        rest = layout.width - rows if layout.pad_rows else 0
+        rest = layout.padded(rows) - rows
         if layout.fixed:
             step = self._step(start, rows + rest, self._border(), TILE)
         else:

@@ -70,6 +70,8 @@ class Exactness:
         last = list(turn.run(NeverCancel()))[-1]
         assert isinstance(last, Finished)
         for drafted, accepted in length.outcomes:
+            if not drafted:
+                continue
             kind = "full" if accepted == drafted else "partial" if accepted else "zero"
             self.seen[kind] += 1
         return last.ids

@@ -35,7 +35,7 @@ def test_an_absent_or_unknown_device_is_refused_with_a_hint(name: str) -> None:
     [("bf16", torch.bfloat16), ("bfloat16", torch.bfloat16), ("float32", torch.float32)],
 )
 def test_an_explicit_dtype_wins(name: str, dtype: torch.dtype) -> None:
-    choice = choose("cpu", name, fp32_bytes=10**12, free_bytes=1)
+    choice = choose("cpu", name)
     assert choice.dtype == dtype
     assert choice.dtype_choice.reason.startswith("asked for")
 
@@ -45,30 +45,25 @@ def test_an_unknown_dtype_is_refused() -> None:
         choose("cpu", "int3")
 
 
-@pytest.mark.parametrize(
-    ("bf16", "need", "free", "form"),
-    [
-        (True, 10, 1000, "dense"),
-        (False, 10, 1000, "twin"),
-        (False, 400, 1000, "twin"),
-        (False, 401, 1000, "dense"),
-        (False, None, None, "twin"),
-    ],
-)
-def test_form_of_bf16_on_a_cpu(
-    monkeypatch: pytest.MonkeyPatch,
-    bf16: bool,
-    need: int | None,
-    free: int | None,
-    form: str,
+@pytest.mark.parametrize("fbgemm", [True, False])
+@pytest.mark.parametrize("name", [None, "bfloat16", "fp16"])
+def test_half_precision_on_a_cpu_that_does_not_multiply_it(
+    monkeypatch: pytest.MonkeyPatch, fbgemm: bool, name: str | None
 ) -> None:
-    monkeypatch.setattr(module, "cpu_has_bf16", lambda: bf16)
-    for name in (None, "bfloat16"):
-        choice = choose("cpu", name, need, free)
-        assert (choice.dtype, choice.form) == (torch.bfloat16, form)
-        assert bf16 or "no bf16 instructions" in choice.dtype_choice.reason
-    assert choose("cpu", "float32", need, free).form == "dense"
+    monkeypatch.setattr(module, "cpu_multiplies", lambda dtype: False)
+    monkeypatch.setattr(module, "has_fbgemm", lambda: fbgemm)
+    choice = choose("cpu", name)
+    assert choice.form == ("fp16" if fbgemm else "dense")
+    assert f"no {choice.dtype_choice.value} instructions" in choice.dtype_choice.reason
+    assert choose("cpu", "float32").form == "dense"
 
 
-def test_the_question_about_bf16_is_answered_here() -> None:
-    assert module.cpu_has_bf16() in (True, False)
+def test_half_precision_in_hardware_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "cpu_multiplies", lambda dtype: True)
+    assert choose("cpu").form == "dense"
+    assert choose("cpu").dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_the_question_about_instructions_is_answered_here(dtype: torch.dtype) -> None:
+    assert module.cpu_multiplies(dtype) in (True, False)

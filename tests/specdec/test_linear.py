@@ -4,15 +4,18 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
 
+from specdec.errors import LoadError
 from specdec.linear import (
     BAND,
+    FP16_BAND,
     GROUP,
     Dense,
+    Fp16,
     Int4,
     OneDnn,
     can_pack_int4,
     dequantise,
-    has_onednn,
+    has_fbgemm,
     make,
     quantise,
     uses_onednn,
@@ -58,12 +61,6 @@ def test_quantise_leaves_its_input_alone() -> None:
     assert torch.equal(weight, before)
 
 
-def test_packing_gives_the_threads_back() -> None:
-    before = torch.get_num_threads()
-    Int4.pack(random(64, 64), None)
-    assert torch.get_num_threads() == before
-
-
 @pytest.mark.skipif(not uses_onednn(torch.device("cpu"), torch.float32), reason="no oneDNN")
 @pytest.mark.parametrize(("rows", "width"), SIZES)
 def test_onednn_is_the_plain_product(rows: int, width: int) -> None:
@@ -92,17 +89,56 @@ def test_odd_widths_are_not_packed() -> None:
     assert not can_pack_int4(random(8, 40))
 
 
-@pytest.mark.skipif(not has_onednn(), reason="needs oneDNN")
+needs_fbgemm = pytest.mark.skipif(not has_fbgemm(), reason="needs fbgemm")
+
+
+@needs_fbgemm
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("rows", [96, FP16_BAND + 40])
 @pytest.mark.parametrize("bias", [False, True])
-def test_a_twin_is_bf16_in_both_halves(bias: bool) -> None:
-    torch.manual_seed(4)
-    weight, vector = torch.randn(96, 64).bfloat16(), torch.randn(96).bfloat16()
-    matrix = make(weight, vector if bias else None, "twin")
-    x = torch.randn(8, 64).bfloat16()
+def test_fp16_is_the_published_matrix(dtype: torch.dtype, rows: int, bias: bool) -> None:
+    weight, vector = random(rows, 64).to(dtype), random(rows, seed=1).to(dtype)
+    x = random(8, 64, seed=2).to(dtype)
     exact = x.double() @ weight.double().T + (vector.double() if bias else 0)
-    for rows in (1, 2, 8):
-        y = matrix(x[:rows])
-        assert y.dtype == torch.bfloat16
-        assert (y.double() - exact[:rows]).abs().max() <= exact.abs().max() * 2**-7
-    assert torch.equal(matrix(x)[:3], matrix(x[:3]))  # several rows do not see each other
+    matrix = make(weight, vector if bias else None, "fp16")
+    y = matrix(x)
+    assert y.dtype == dtype
+    assert (y.double() - exact).abs().max() <= exact.abs().max() * torch.finfo(dtype).eps
     assert matrix.nbytes == weight.nbytes
+
+
+@needs_fbgemm
+@pytest.mark.parametrize("scale", [1e-30, 1e-6, 1.0, 1e4, 1e30])
+def test_fp16_holds_what_bf16_can(scale: float) -> None:
+    """bf16 reaches from 1e-38 to 3e38; fp16 alone would make these 0 or infinite."""
+    weight = (random(32, 64) * scale).bfloat16()
+    weight[0] *= 2.0**-18  # small beside the largest, and still exact
+    one = torch.eye(64)
+    got = Fp16.pack(weight, None)(one)
+    assert got.dtype == torch.float32
+    assert torch.equal(got.T, weight.float())
+
+
+@needs_fbgemm
+def test_fp16_of_nothing() -> None:
+    assert torch.equal(
+        Fp16.pack(torch.zeros(16, 32).bfloat16(), None)(random(3, 32)), torch.zeros(3, 16)
+    )
+
+
+@needs_fbgemm
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
+def test_fp16_refuses_what_is_no_number(bad: float) -> None:
+    """fbgemm itself makes it -65504 and goes on."""
+    weight = random(16, 32).bfloat16()
+    weight[3, 5] = bad
+    with pytest.raises(LoadError, match="not numbers"):
+        Fp16.pack(weight, None)
+
+
+@needs_fbgemm
+def test_fp16_leaves_its_input_alone() -> None:
+    weight = random(64, 64).bfloat16()
+    before = weight.clone()
+    Fp16.pack(weight, None)
+    assert torch.equal(weight, before)

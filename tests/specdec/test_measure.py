@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,15 +13,14 @@ from torch import Tensor
 from specdec import measure
 from specdec.errors import DeviceError
 from specdec.loading import Model, load_model
-from specdec.measure import check_finite, choose_runner, decide, self_test, spread, step_seconds
-from specdec.runner import Layout
+from specdec.measure import check_finite, choose_runner, padded, spread, step_seconds
+from specdec.runner import LeanScorer
+from specdec.selftest import even_counts
 from tests.tiny import TOKENS, tiny_model
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 CPU = torch.device("cpu")
-STATIC = Layout(8, pad_rows=True, fixed=True)
-FIXED = Layout(8, pad_rows=False, fixed=True)
 
 
 class Sleeper:
@@ -50,13 +50,16 @@ class Sleeper:
         self.length = length
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Uneven:
     """A matrix whose rows feel how many there are, as half-precision kernels do."""
 
     weight: Tensor
-    even_rows: bool = True
     nbytes: int = 0
+
+    @property
+    def width(self) -> int:
+        return self.weight.shape[1]
 
     def __call__(self, x: Tensor) -> Tensor:
         return x @ self.weight.T + 1e-5 * len(x)
@@ -86,25 +89,41 @@ def test_spread_fills_the_gaps() -> None:
     assert spread({1: 1.0}) == {1: 1.0}
 
 
-def test_one_width_serves_when_it_costs_little() -> None:
-    choice = decide({1: 0.100, 8: 0.110}, fixed=0.109, exact=True)
-    assert (choice.runner, choice.exact) == ("static", True)
-    assert choice.costs == dict.fromkeys(range(1, 9), 0.109)
+def test_the_step_of_an_exact_runner_is_what_padding_makes_it() -> None:
+    choice = padded({3: 0.110, 6: 0.120, 8: 0.200}, plain=0.100, even=(3, 4, 5, 6, 8))
+    assert (choice.runner, choice.exact) == ("fast", True)
+    assert [choice.costs[w] for w in (1, 3, 6, 7, 8)] == [0.110, 0.110, 0.120, 0.200, 0.200]
+    assert choice.costs[4] == pytest.approx(0.110 + 0.010 / 3)
     assert choice.plain_cost == 0.100  # claims are against the fastest plain decoding
-    assert "109.0 ms" in choice.choice.reason
-    assert "100.0 ms" in choice.choice.reason
+    assert "110.0 ms for 3 rows against 100.0 ms" in choice.choice.reason
 
 
-@pytest.mark.parametrize(("fixed", "exact"), [(0.111, True), (0.100, False)])
-def test_else_the_fast_runner_serves_and_says_what_that_means(fixed: float, exact: bool) -> None:
-    choice = decide({1: 0.100, 8: 0.300}, fixed, exact)
+def test_one_even_number_is_the_static_runner() -> None:
+    choice = padded({8: 0.109}, plain=0.120, even=(8,))
+    assert (choice.runner, choice.choice.value, choice.exact) == ("static", "static", True)
+    assert choice.costs == dict.fromkeys(range(1, 9), 0.109)
+    assert choice.plain_cost == 0.109  # the faster of the two
+    assert "one width" in choice.choice.reason
+
+
+@pytest.mark.parametrize(("step", "exact"), [(0.12, True), (0.13, False), (0.16, False)])
+def test_exactness_is_bought_up_to_a_price(
+    bf16: Model, monkeypatch: pytest.MonkeyPatch, step: float, exact: bool
+) -> None:
+    def times(jobs: list[tuple[LeanScorer, int]], repeats: int) -> dict[Any, float]:
+        return {(s, w): step if len(s.layout.counts) < 8 or w > 1 else 0.1 for s, w in jobs}
+
+    monkeypatch.setattr(measure, "_alternate", times)
+    choice = choose_runner(replace(bf16, even={8: (3, 5, 8)}), 8, 300, TOKENS)
+    assert choice.exact == exact
+    assert (choice.plain_cost, choice.costs[1]) == (0.1, step if exact else 0.1)
+    assert ("near-ties" in choice.choice.reason) != exact
+
+
+def test_where_no_two_calls_agree_the_label_is_off(bf16: Model) -> None:
+    choice = choose_runner(replace(bf16, even={8: ()}), 8, 300, TOKENS)
     assert (choice.runner, choice.exact) == ("fast", False)
-    assert "near-ties" in choice.choice.reason
-    assert choice.costs[8] == 0.300
-
-
-def test_a_faster_static_step_is_the_baseline() -> None:
-    assert decide({1: 0.100, 8: 0.1}, fixed=0.080, exact=True).plain_cost == 0.080
+    assert "by place" in choice.choice.reason
 
 
 @pytest.mark.parametrize("width", [1, 8, 17])
@@ -113,24 +132,22 @@ def test_choosing_on_a_real_model(bf16: Model, width: int) -> None:
     assert choice.runner == choice.choice.value
     assert sorted(choice.costs) == list(range(1, width + 1))
     assert 0 < choice.plain_cost <= choice.costs[1]
-    assert choice.exact == (choice.runner == "static")
 
 
 def test_an_even_handed_fast_runner_serves_exactly(folder: Path) -> None:
     model = load_model(folder, CPU, torch.float32)
-    choice = choose_runner(model, 8, 20, TOKENS)
-    if all(matrix.even_rows for matrix in model.weights.matrices()):  # type: ignore[union-attr]
+    if even_counts(model.weights, 8, TOKENS)[0] == 1:  # type: ignore[arg-type]
+        choice = choose_runner(model, 8, 20, TOKENS)
         assert (choice.runner, choice.exact) == ("fast", True)
         assert "does not depend" in choice.choice.reason
 
 
-def test_the_self_test_passes_static_and_catches_uneven_rows(bf16: Model) -> None:
+def test_the_self_test_catches_uneven_rows(bf16: Model) -> None:
     weights = bf16.weights
     assert weights is not None
-    assert self_test(weights, STATIC, TOKENS)
+    assert 8 in even_counts(weights, 8, TOKENS)
     head = Uneven(weights.embed.clone())
-    assert not self_test(replace(weights, head=head), FIXED, TOKENS)
-    assert self_test(replace(weights, head=head), STATIC, TOKENS)  # one width hides it
+    assert even_counts(replace(weights, head=head), 8, TOKENS) == (8,)  # one width hides it
 
 
 def test_an_uneven_matrix_in_the_first_layer_is_seen(folder: Path) -> None:
@@ -138,14 +155,14 @@ def test_an_uneven_matrix_in_the_first_layer_is_seen(folder: Path) -> None:
     assert weights is not None
     down = Uneven(torch.randn(64, 96, generator=torch.Generator().manual_seed(0)))
     first = replace(weights.layers[0], down=down)
-    assert not self_test(replace(weights, layers=(first, *weights.layers[1:])), FIXED, TOKENS)
+    assert even_counts(replace(weights, layers=(first, *weights.layers[1:])), 8, TOKENS) == (8,)
 
 
 def test_numbers_that_are_none_are_refused_at_load(bf16: Model) -> None:
     assert bf16.weights is not None
     broken = replace(bf16.weights, norm=torch.full_like(bf16.weights.norm, torch.nan))
     with pytest.raises(DeviceError, match="not numbers") as caught:
-        choose_runner(replace(bf16, weights=broken, proofs={}), 8, 100, TOKENS)
+        choose_runner(replace(bf16, weights=broken, even={}), 8, 100, TOKENS)
     assert "fp32" in caught.value.hint
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,11 @@ import pytest
 import torch
 
 from specdec.errors import SettingError
+from specdec.linear import Linear, has_fbgemm
 from specdec.loading import Model, load_model
 from specdec.runner import STEP, fit_vocab
 from specdec.scorer import Scorer
-from specdec.target import is_exact, open_scorer
+from specdec.target import even_counts, open_scorer
 from tests.tiny import ROWS, TOKENS, tiny_model
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -42,6 +44,26 @@ def fp32(folder: Path) -> Model:
 @pytest.fixture(scope="module")
 def int4(folder: Path) -> Model:
     return load_model(folder, CPU, torch.bfloat16, "int4")
+
+
+@pytest.fixture(scope="module")
+def fp16(folder: Path) -> Model:
+    if not has_fbgemm():
+        pytest.skip("needs fbgemm")
+    return load_model(folder, CPU, torch.bfloat16, "fp16")
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """A matrix with something added to its results."""
+
+    matrix: Linear
+    more: Callable[[torch.Tensor], Any]
+    width: int = 64
+    nbytes: int = 0
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        return self.matrix(x) + self.more(x)
 
 
 def read(scorer: Scorer, ids: list[int]) -> None:
@@ -79,7 +101,13 @@ def drafted(scorer: Scorer, ids: list[int], prompt: int, seed: int) -> torch.Ten
     return torch.cat(rows)
 
 
-CASES = [("static", "bf16"), ("static", "fp32"), ("fast", "fp32"), ("fast", "int4")]
+CASES = [
+    ("static", "bf16"),
+    ("static", "fp32"),
+    ("fast", "fp32"),
+    ("fast", "int4"),
+    ("fast", "fp16"),
+]
 
 
 @pytest.mark.parametrize(("runner", "name"), CASES)
@@ -99,17 +127,43 @@ def test_static_bf16_is_exact_here(bf16: Model) -> None:
     assert open_scorer(bf16, "static", WIDTH, 300, TOKENS).exact
 
 
-def test_fast_bf16_is_never_called_exact(bf16: Model) -> None:
-    assert not is_exact(bf16, "fast", WIDTH, TOKENS)
-    assert not open_scorer(bf16, "fast", WIDTH, 300, TOKENS).exact
-
-
 def test_the_self_test_runs_once(fp32: Model) -> None:
-    is_exact(fp32, "static", 5, TOKENS)
-    assert ("static", 5) in fp32.proofs
-    fp32.proofs["static", 5] = False
-    assert not is_exact(fp32, "static", 5, TOKENS)
-    del fp32.proofs["static", 5]
+    even_counts(fp32, 5, TOKENS)
+    assert 5 in fp32.even
+    fp32.even[5] = ()
+    assert even_counts(fp32, 5, TOKENS) == ()
+    assert not open_scorer(fp32, "static", 5, 100, TOKENS).exact
+    assert not open_scorer(fp32, "fast", 5, 100, TOKENS).exact
+    del fp32.even[5]
+
+
+def test_an_exact_fast_runner_pads_to_the_next_even_number(fp32: Model) -> None:
+    assert fp32.weights is not None
+    seen: list[int] = []
+    head = fp32.weights.head
+
+    def spy(x: torch.Tensor) -> torch.Tensor:
+        seen.append(len(x))
+        return head(x)
+
+    model = replace(fp32, weights=replace(fp32.weights, head=spy), even={WIDTH: (3, 5, 8)})
+    scorer = open_scorer(model, "fast", WIDTH, 100, TOKENS)
+    assert scorer.exact
+    for rows in (1, 3, 4, 6):
+        assert len(scorer.score([1] * rows)) == rows
+    assert seen == [3, 3, 5, 8]
+    assert scorer.length == 14  # padding is not cached
+
+
+def test_one_row_of_a_mind_of_its_own_is_found(fp32: Model) -> None:
+    """As fbgemm does it: one or two rows go another way than three and more."""
+    weights = fp32.weights
+    assert weights is not None
+    head = weights.head
+    odd = replace(weights, head=Other(head, lambda x: 1e-3 * (len(x) in (1, 2, 7))))
+    assert even_counts(replace(fp32, weights=odd, even={}), WIDTH, TOKENS) == (3, 4, 5, 6, 8)
+    placed = replace(weights, head=Other(head, lambda x: torch.arange(len(x))[:, None]))
+    assert even_counts(replace(fp32, weights=placed, even={}), WIDTH, TOKENS) == ()
 
 
 @pytest.mark.parametrize("exact", [True, False])
@@ -166,7 +220,7 @@ def test_reusable_shrinks_with_a_rewind_and_ignores_broken_chunks(bf16: Model) -
 
 
 def test_a_plain_fast_runner_may_keep_everything(bf16: Model) -> None:
-    scorer = open_scorer(bf16, "fast", WIDTH, 400, TOKENS)
+    scorer = open_scorer(bf16, "fast", WIDTH, 400, TOKENS, exact=False)
     read(scorer, IDS[:70])
     scorer.score(IDS[70:75])
     assert scorer.reusable == 75
@@ -185,7 +239,7 @@ def test_room_ends_at_borders_and_at_the_capacity(bf16: Model) -> None:
 
 
 def test_a_plain_fast_runner_crosses_borders(bf16: Model) -> None:
-    scorer = open_scorer(bf16, "fast", WIDTH, 2 * STEP, TOKENS)
+    scorer = open_scorer(bf16, "fast", WIDTH, 2 * STEP, TOKENS, exact=False)
     read(scorer, IDS[: STEP - 3])
     assert scorer.room() == WIDTH
 
