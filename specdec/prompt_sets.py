@@ -1,13 +1,12 @@
-"""The prompts by kind that come with the program, for check and bench. Knows no models; no torch.
+"""The prompts by kind that come with the program: race, bench, check. Knows no models; no torch.
 
-One JSON list of texts a kind in assets/prompts/, or assets/prompts.json with all kinds in it.
+One JSON list of texts a kind, in assets/prompts/.
 """
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 from specdec.errors import SettingError
 
@@ -31,8 +30,7 @@ def load(kind: str, assets: Path = ASSETS) -> tuple[str, ...]:
     if kind not in sets:
         known = ", ".join(sorted(sets)) or "none"
         raise SettingError(f"There are no prompts of the kind {kind!r}.", f"Kinds: {known}.")
-    found = sets[kind]
-    texts = json.loads(found.read_text(encoding="utf-8")) if isinstance(found, Path) else found
+    texts = json.loads(sets[kind].read_text(encoding="utf-8"))
     if not isinstance(texts, list) or not texts or not all(_is_text(t) for t in texts):
         raise SettingError(
             f"The prompts of the kind {kind!r} are not a list of texts.", f"See {assets}."
@@ -40,12 +38,9 @@ def load(kind: str, assets: Path = ASSETS) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def _sets(assets: Path) -> dict[str, Any]:
-    """kind -> its file, or what the one file of all kinds says of it."""
-    if found := {path.stem: path for path in (assets / "prompts").glob("*.json")}:
-        return found
-    every = assets / "prompts.json"
-    return dict(json.loads(every.read_text(encoding="utf-8"))) if every.exists() else {}
+def _sets(assets: Path) -> dict[str, Path]:
+    """kind -> its file."""
+    return {path.stem: path for path in (assets / "prompts").glob("*.json")}
 
 
 def _is_text(value: object) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,8 +11,8 @@ import gradio as gr
 from app import race_board
 from app.controller import Controller
 from app.ui.reply_settings import ReplySettings, options_of
-from app.ui.theme import ASSETS
 from app.ui.visit import said, session_of
+from specdec import prompt_sets
 from specdec.contract import Mode
 from specdec.errors import SpecdecError
 
@@ -41,10 +40,7 @@ class Race:
 
 def prompts() -> Mapping[str, Sequence[str]]:
     """The example prompts by kind, kinds as the menu shows them."""
-    found: Mapping[str, Sequence[str]] = json.loads(
-        (ASSETS / "prompts.json").read_text(encoding="utf-8")
-    )
-    return {kind.capitalize(): examples for kind, examples in found.items()}
+    return {kind.capitalize(): prompt_sets.load(kind) for kind in prompt_sets.kinds()}
 
 
 def layout() -> Race:

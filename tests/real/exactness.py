@@ -6,12 +6,11 @@ A run that never saw full, partial and zero acceptance has shown nothing (A39).
 from __future__ import annotations
 
 import itertools
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
+from specdec import prompt_sets
 from specdec.contract import Finished, Message, NeverCancel, Runner, Sampling
 from specdec.detokenize import TextStream
 from specdec.drafters.base import Drafter
@@ -20,14 +19,13 @@ from specdec.noise import Noise
 from specdec.session import Session
 from specdec.turn import Task, Turn
 
-ROOT = Path(__file__).resolve().parents[2]
 CHANGING = (3, 7, 0, 1, 5, 2)
 LENGTHS: tuple[tuple[int, ...], ...] = ((1,), (2,), (4,), (7,), CHANGING)
 
 
 def prompts(count: int) -> list[str]:
     """`count` prompts, kinds taken in turn."""
-    kinds = json.loads((ROOT / "assets" / "prompts.json").read_text(encoding="utf-8")).values()
+    kinds = [prompt_sets.load(kind) for kind in prompt_sets.kinds()]
     mixed = [text for row in itertools.zip_longest(*kinds) for text in row if text]
     return mixed[:count]
 

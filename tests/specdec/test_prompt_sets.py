@@ -1,4 +1,4 @@
-"""Prompts by kind: one file a kind, or one file of all kinds."""
+"""Prompts by kind: one file a kind."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from specdec.errors import SettingError
 
 def test_every_kind_that_comes_with_the_program_has_prompts() -> None:
     kinds = prompt_sets.kinds()
-    assert {"code", "chat"} <= set(kinds)
-    assert all(len(set(prompt_sets.load(kind))) >= 5 for kind in kinds)
+    assert set(kinds) == {"code", "chat", "copying", "translation", "maths", "creative"}
+    assert all(len(set(prompt_sets.load(kind))) == 8 for kind in kinds)
 
 
-def test_one_file_a_kind_comes_before_the_file_of_all_kinds(tmp_path: Path) -> None:
-    (tmp_path / "prompts.json").write_text(json.dumps({"b": ["x"], "a": ["y", "ä"]}), "utf-8")
+def test_a_file_is_a_kind(tmp_path: Path) -> None:
+    (tmp_path / "prompts").mkdir()
+    (tmp_path / "prompts" / "b.json").write_text(json.dumps(["x"]))
+    (tmp_path / "prompts" / "a.json").write_text(
+        json.dumps(["y", "ä"], ensure_ascii=False), "utf-8"
+    )
     assert prompt_sets.kinds(tmp_path) == ("a", "b")
     assert prompt_sets.load("a", tmp_path) == ("y", "ä")
-    (tmp_path / "prompts").mkdir()
-    (tmp_path / "prompts" / "c.json").write_text(json.dumps(["z"]))
-    assert prompt_sets.kinds(tmp_path) == ("c",)
-    assert prompt_sets.load("c", tmp_path) == ("z",)
 
 
 def test_what_is_not_there_or_no_list_of_texts_is_refused(tmp_path: Path) -> None:
