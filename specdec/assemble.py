@@ -6,6 +6,7 @@ The order of a load. Knows nothing of turns or conversations.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 
@@ -34,6 +35,15 @@ CONTEXT = 8192
 """Most tokens of prompt and reply unless asked otherwise; KV buffers are allocated once."""
 
 
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A loaded target: which and why, what a draft must suit, and the runner that serves."""
+
+    picked: Choice
+    ground: Ground
+    runner: RunnerChoice
+
+
 def explain(error: Exception) -> Exception:
     """torch's own out-of-memory as an error a user can act on; anything else unchanged."""
     if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error):
@@ -53,7 +63,13 @@ def assemble(
 ) -> Session:
     """Fetch, convert, load and measure. Raises a SpecdecError that says what to do."""
     depot = Depot(options, show, cancelled)
-    picked = _pick_target(depot, target)
+    return with_draft(depot, load_target(depot, target), draft)
+
+
+def load_target(depot: Depot, name: str | None) -> Target:
+    """The first half of a load: a target in memory, and the runner that serves."""
+    options = depot.options
+    picked = _pick_target(depot, name)
     files = depot.ready(depot.registry.get(picked.value))
     tokenizer = load_tokenizer(files.folder)
     where = device.choose(options.device, options.dtype)
@@ -61,23 +77,35 @@ def assemble(
     _check_fit(files.entry, where, context)
     model = depot.load(files, where.device, where.dtype, where.form)
     context = min(context, model.context)
-    show(Phase("measuring", files.entry.id, "a step of the target, by rows"))
+    depot.show(Phase("measuring", files.entry.id, "a step of the target, by rows"))
     runner = measure.choose_runner(model, WIDTH, context, len(tokenizer))
-    ground = Ground(files, model, tokenizer, where, context, WIDTH)
+    return Target(picked, Ground(files, model, tokenizer, where, context, WIDTH), runner)
+
+
+def with_draft(depot: Depot, target: Target, draft: str | None) -> Session:
+    """The second half: the draft chosen and loaded. A target may be paired more than once."""
+    ground, runner = target.ground, target.runner
     drafting = choose_draft(depot, ground, draft)
     pair = Pair(
-        target=picked,
+        target=target.picked,
         draft=drafting.choice,
-        device=where.device_choice,
-        dtype=where.dtype_choice,
+        device=ground.where.device_choice,
+        dtype=ground.where.dtype_choice,
         draft_dtype=drafting.dtype,
         runner=runner.choice,
         exact=runner.exact,
-        context=context,
+        context=ground.context,
         k=MAX_K,
         drafts=drafting.options,
         notices=tuple(
-            text for text in (files.label, model.reason, *model.notes, *drafting.notices) if text
+            text
+            for text in (
+                ground.files.label,
+                ground.model.reason,
+                *ground.model.notes,
+                *drafting.notices,
+            )
+            if text
         ),
     )
     return _session(pair, ground, runner, drafting)
