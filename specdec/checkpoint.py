@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
+import torch
 from torch import Tensor
 
 from specdec.errors import LoadError
@@ -21,6 +22,18 @@ INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 FETCH = "Fetch the model anew."
+DTYPES = {
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "I64": torch.int64,
+    "I32": torch.int32,
+    "I16": torch.int16,
+    "I8": torch.int8,
+    "U8": torch.uint8,
+    "BOOL": torch.bool,
+}
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -71,7 +84,8 @@ def _shards(folder: Path) -> list[Path]:
     raise LoadError(f"{folder} holds no safetensors file.", FETCH)
 
 
-def _check_whole(file: Path) -> None:
+def _check_whole(file: Path) -> dict[str, Stored]:
+    """Where each tensor lies. Raises LoadError unless the file is as long as its header says."""
     size = file.stat().st_size
     with file.open("rb") as stream:
         length = int.from_bytes(stream.read(8), "little")
@@ -79,54 +93,107 @@ def _check_whole(file: Path) -> None:
             raise LoadError(f"{file} is cut short in its header ({size} bytes).", FETCH)
         try:
             header = json.loads(stream.read(length))
-            ends = [t["data_offsets"][1] for n, t in header.items() if n != "__metadata__"]
+            header.pop("__metadata__", None)
+            start = 8 + length
+            where = {name: _stored(file, start, row) for name, row in header.items()}
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise LoadError(f"{file} is not a safetensors file: {error}.", FETCH) from error
-    want = 8 + length + max(ends, default=0)
+    want = max((tensor.end for tensor in where.values()), default=start)
     if size < want:
         raise LoadError(f"{file} is cut short: {size} of {want} bytes.", FETCH)
+    return where
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Bytes `start` to `end` of `file`."""
+
+    file: Path
+    start: int
+    end: int
+    dtype: str  # as the header writes it
+    shape: tuple[int, ...]
+
+
+def _stored(file: Path, start: int, row: dict[str, Any]) -> Stored:
+    low, high = row["data_offsets"]
+    shape = tuple(int(size) for size in row["shape"])
+    if low > high or (row["dtype"] in DTYPES and high - low != prod(shape) * _size(row["dtype"])):
+        raise ValueError(f"a tensor of shape {shape} does not take {high - low} bytes")
+    return Stored(file, start + low, start + high, row["dtype"], shape)
+
+
+def _size(dtype: str) -> int:
+    return DTYPES[dtype].itemsize
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Open shards, read tensor by tensor."""
+    """Tensors of all shards, read one by one.
+
+    They are read and not mapped: mapped pages count as memory of this process as long as the file
+    is open, which is the weights once more (docs/log.md).
+    """
 
     folder: Path
-    where: dict[str, Any]  # tensor name -> open file
+    where: dict[str, Stored]
 
     def __contains__(self, name: str) -> bool:
         return name in self.where
 
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Raises LoadError when there is no such tensor."""
+        return self._find(name).shape
+
     def get(self, name: str, shape: tuple[int, ...]) -> Tensor:
         """One tensor on the CPU in the file's dtype. Raises LoadError naming what is wrong."""
+        stored = self._find(name)
+        if stored.shape != shape:
+            raise LoadError(
+                f"{self.folder}: {name} is {stored.shape}, its config.json says {shape}.", FETCH
+            )
+        return self._read(name, stored)
+
+    def first(self, name: str, rows: int) -> Tensor:
+        """At most the first `rows` rows of a matrix."""
+        stored = self._find(name)
+        rows = min(rows, stored.shape[0])
+        size = (stored.end - stored.start) // stored.shape[0] * rows
+        shape = (rows, *stored.shape[1:])
+        return self._read(name, replace(stored, end=stored.start + size, shape=shape))
+
+    def _find(self, name: str) -> Stored:
         if name not in self.where:
             raise LoadError(f"{self.folder} has no tensor {name}.", FETCH)
-        try:
-            tensor: Tensor = self.where[name].get_tensor(name)
-        except (SafetensorError, OSError, RuntimeError) as error:
-            raise LoadError(f"{self.folder}: {name} cannot be read: {error}.", FETCH) from error
-        if tuple(tensor.shape) != shape:
+        return self.where[name]
+
+    def _read(self, name: str, stored: Stored) -> Tensor:
+        dtype = DTYPES.get(stored.dtype)
+        if dtype is None or not dtype.is_floating_point:
             raise LoadError(
-                f"{self.folder}: {name} is {tuple(tensor.shape)}, its config.json says {shape}.",
-                FETCH,
-            )
-        if not tensor.is_floating_point():
-            raise LoadError(
-                f"{self.folder}: {name} holds {tensor.dtype} numbers.",
+                f"{self.folder}: {name} holds {dtype or stored.dtype} numbers.",
                 "Use the unquantised version of this model.",
             )
+        tensor = torch.empty(stored.shape, dtype=dtype)
+        data: Any = tensor.view(-1).view(torch.uint8).numpy()
+        into = memoryview(data)
+        try:
+            with stored.file.open("rb", buffering=0) as stream:
+                stream.seek(stored.start)
+                done = 0
+                while done < len(into) and (count := stream.readinto(into[done:])):
+                    done += count
+        except OSError as error:
+            raise LoadError(f"{self.folder}: {name} cannot be read: {error}.", FETCH) from error
+        if done < len(into):
+            raise LoadError(f"{stored.file} is cut short in {name}.", FETCH)
         return tensor
 
 
 @contextmanager
 def open_checkpoint(folder: Path) -> Iterator[Checkpoint]:
-    """Open every shard of `folder`; closed on leaving."""
-    with ExitStack() as stack:
-        where: dict[str, Any] = {}
-        for file in weight_files(folder):
-            try:
-                shard = stack.enter_context(safe_open(file, framework="pt", device="cpu"))
-            except (SafetensorError, OSError) as error:
-                raise LoadError(f"{file} cannot be opened: {error}.", FETCH) from error
-            where.update((name, shard) for name in shard.keys())  # noqa: SIM118
-        yield Checkpoint(folder, where)
+    """The tensors of every shard of `folder`. Raises LoadError as `weight_files` does."""
+    where: dict[str, Stored] = {}
+    for file in _shards(folder):
+        where.update(_check_whole(file))
+    yield Checkpoint(folder, where)

@@ -40,10 +40,14 @@ _CLASSES = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3": "
 
 @dataclass(frozen=True, slots=True)
 class Unpacked:
-    """config.json, and each tensor under transformers' name with a call that reads it."""
+    """config.json, and each tensor under transformers' name with a call that reads it.
+
+    `origins`: its name in the file, and the heads whose rows are interleaved there (0 = none).
+    """
 
     config: dict[str, Any]
     tensors: dict[str, Callable[[], Array]]
+    origins: dict[str, tuple[str, int]]
 
 
 def unpack(gguf: GgufFile) -> Unpacked | None:
@@ -63,13 +67,14 @@ def unpack(gguf: GgufFile) -> Unpacked | None:
         return None
     config = _config(gguf, family)
     heads = (config["num_attention_heads"], config["num_key_value_heads"])
-    tensors: dict[str, Callable[[], Array]] = {}
+    origins: dict[str, tuple[str, int]] = {}
     for name in gguf.tensors:
         ours = _name(name)
         if ours is None:
             return None
-        tensors[ours] = _reader(gguf, name, heads if family == "llama" else None)
-    return Unpacked(config, tensors)
+        origins[ours] = (name, _interleaved(name, heads) if family == "llama" else 0)
+    tensors = {ours: _reader(gguf, *origin) for ours, origin in origins.items()}
+    return Unpacked(config, tensors, origins)
 
 
 def _config(gguf: GgufFile, family: str) -> dict[str, Any]:
@@ -112,15 +117,19 @@ def _name(name: str) -> str | None:
     return None
 
 
-def _reader(gguf: GgufFile, name: str, heads: tuple[int, int] | None) -> Callable[[], Array]:
-    if heads is not None and ".attn_q." in name:
-        return lambda: _unpermute(gguf.read(name), heads[0])
-    if heads is not None and ".attn_k." in name:
-        return lambda: _unpermute(gguf.read(name), heads[1])
+def _interleaved(name: str, heads: tuple[int, int]) -> int:
+    if ".attn_q." in name:
+        return heads[0]
+    return heads[1] if ".attn_k." in name else 0
+
+
+def _reader(gguf: GgufFile, name: str, heads: int) -> Callable[[], Array]:
+    if heads:
+        return lambda: straighten(gguf.read(name), heads)
     return lambda: gguf.read(name)
 
 
-def _unpermute(weight: Array, heads: int) -> Array:
+def straighten(weight: NDArray[Any], heads: int) -> NDArray[Any]:
     """llama.cpp interleaves the rotary halves of llama files (convert_hf_to_gguf.py, permute)."""
     half = weight.shape[0] // heads // 2
     paired = weight.reshape(heads, half, 2, *weight.shape[1:])

@@ -79,6 +79,15 @@ class GgufFile:
         unpacked: NDArray[np.float32] = quants.dequantize(rows, kind)
         return unpacked.reshape(tensor.shape)
 
+    def raw(self, name: str) -> NDArray[np.uint8]:
+        """One tensor's rows as they lie in the file, [rows, bytes]; read, not mapped.
+
+        Mapped pages would count as memory of this process.
+        """
+        tensor = self.tensors[name]
+        flat = np.fromfile(self.path, np.uint8, tensor.nbytes, offset=tensor.offset)
+        return flat.reshape(prod(tensor.shape[:-1]), -1)
+
     def _parse(self) -> None:
         from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
 
