@@ -1,24 +1,27 @@
 """The lean decoder: one forward pass of a Llama-shaped model over a KV buffer it does not own.
 
-Knows weights, positions and masks; nothing of files, rounds or sampling.
+Knows weights and layers; nothing of files, rounds or sampling.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from specdec.families import Rope, Shape
+from specdec.attention import Step, Turn, attend, make_turns, rotate
+from specdec.families import Shape
 from specdec.linear import Linear
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One block; Q, K and V are one matrix, gate and up another."""
+    """One block; Q, K and V are one matrix, gate and up another. `kind` is its place in `kinds`.
+
+    Norms in fp32 are of a family that rounds only after scaling (Gemma).
+    """
 
     norm_in: Tensor  # [hidden]
     qkv: Linear
@@ -27,6 +30,9 @@ class Layer:
     norm_mid: Tensor  # [hidden]
     gate_up: Linear
     down: Linear
+    kind: int = 0
+    norm_out: Tensor | None = None  # [hidden], of what attention adds
+    norm_down: Tensor | None = None  # [hidden], of what the MLP adds
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +45,7 @@ class Weights:
     layers: tuple[Layer, ...]
     norm: Tensor  # [hidden]
     head: Linear
+    embed_scale: float = 1.0
 
     def matrices(self) -> list[Linear]:
         """Every matrix a step reads."""
@@ -51,45 +58,15 @@ class Buffers:
     """KV of one sequence and the rotary tables for its positions."""
 
     kv: Tensor  # [layers, 2, kv_heads, slots, head_dim]
-    cos: Tensor  # [slots, 1, head_dim]
-    sin: Tensor  # [slots, 1, head_dim]; the first half is negated
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """m rows go to positions start..start+m and see the first `slots` cache slots, masked.
-
-    The attention takes its queries in `blocks` of `tile` rows, the last one padded: with a fixed
-    tile, its geometry for a row depends on `start` alone.
-    """
-
-    start: int
-    slots: int
-    tile: int
-    blocks: int
-    mask: Tensor | None  # [blocks, 1, group * tile, slots], added to scores; None = all are seen
+    turns: tuple[Turn | None, ...]  # one a kind of layer; None = not rotated
 
 
 def make_buffers(shape: Shape, slots: int, dtype: torch.dtype, device: torch.device) -> Buffers:
     """Zeroed buffers: a masked slot is multiplied by 0, and 0 times rubbish may be NaN."""
     size = (shape.layers, 2, shape.kv_heads, slots, shape.head_dim)
-    angles = torch.outer(torch.arange(slots).float(), inverse_frequencies(shape))
-    cos, sin = angles.cos(), angles.sin()
     return Buffers(
-        torch.zeros(size, dtype=dtype, device=device),
-        torch.cat((cos, cos), 1)[:, None].to(device, dtype),
-        torch.cat((-sin, sin), 1)[:, None].to(device, dtype),
+        torch.zeros(size, dtype=dtype, device=device), make_turns(shape, slots, dtype, device)
     )
-
-
-def make_step(shape: Shape, start: int, rows: int, slots: int, tile: int, like: Tensor) -> Step:
-    """A causal step for `rows` rows from `start`; `like` gives device and dtype of the mask."""
-    blocks = -(-rows // tile)
-    if tile == 1 and slots == start + rows:
-        return Step(start, slots, tile, blocks, None)
-    mask = torch.full((blocks * tile, slots), -math.inf, dtype=like.dtype, device=like.device)
-    mask = mask.triu_(start + 1).view(blocks, 1, tile, slots)
-    return Step(start, slots, tile, blocks, mask.repeat(1, 1, shape.heads // shape.kv_heads, 1))
 
 
 @torch.inference_mode()
@@ -113,24 +90,32 @@ def fill(weights: Weights, ids: Tensor, buffers: Buffers, step: Step) -> None:
 
 @torch.inference_mode()
 def logits(weights: Weights, hidden: Tensor) -> Tensor:
-    """[m, hidden] -> [m, rows], in the model's dtype."""
-    return weights.head(_norm(weights, hidden, weights.norm))
+    """[m, hidden] -> [m, rows], in the model's dtype; in fp32 where a soft cap bends them."""
+    out = weights.head(_norm(weights, hidden, weights.norm))
+    cap = weights.shape.logit_cap
+    return out if cap is None else torch.tanh(out.float() / cap) * cap
 
 
 def _embed(weights: Weights, ids: Tensor) -> Tensor:
-    return F.embedding(ids, weights.embed).to(weights.dtype)
+    x = F.embedding(ids, weights.embed).to(weights.dtype)
+    return x if weights.embed_scale == 1.0 else x * weights.embed_scale
 
 
 def _norm(weights: Weights, x: Tensor, scale: Tensor) -> Tensor:
+    if scale.dtype != x.dtype:
+        return F.rms_norm(x.float(), (x.shape[-1],), scale, weights.shape.eps).to(x.dtype)
     return F.rms_norm(x, (x.shape[-1],), scale, weights.shape.eps)
 
 
 def _block(weights: Weights, index: int, x: Tensor, buffers: Buffers, step: Step) -> Tensor:
-    layer = weights.layers[index]
+    layer, shape = weights.layers[index], weights.shape
     query = _project(weights, index, x, buffers, step)
-    x = x + layer.out(_attend(weights.shape, query, buffers.kv[index], step))
+    more = layer.out(attend(shape, query, buffers.kv[index], step, step.views[layer.kind]))
+    x = x + (more if layer.norm_out is None else _norm(weights, more, layer.norm_out))
     gate, up = layer.gate_up(_norm(weights, x, layer.norm_mid)).chunk(2, -1)
-    return x + layer.down(F.silu(gate) * up)
+    gate = F.silu(gate) if shape.activation == "silu" else F.gelu(gate, approximate="tanh")
+    more = layer.down(gate * up)
+    return x + (more if layer.norm_down is None else _norm(weights, more, layer.norm_down))
 
 
 def _project(weights: Weights, index: int, x: Tensor, buffers: Buffers, step: Step) -> Tensor:
@@ -140,48 +125,11 @@ def _project(weights: Weights, index: int, x: Tensor, buffers: Buffers, step: St
     both = shape.heads + shape.kv_heads
     qk, value = qkv[:, :both], qkv[:, both:]
     if layer.qk_norm is not None:
-        qk = F.rms_norm(qk, (shape.head_dim,), None, shape.eps) * layer.qk_norm
-    low, high = qk.chunk(2, -1)
-    turned = torch.cat((high, low), -1)
-    qk = torch.addcmul(qk * buffers.cos[step.start : end], turned, buffers.sin[step.start : end])
+        wide = qk.to(layer.qk_norm.dtype)
+        qk = (F.rms_norm(wide, (shape.head_dim,), None, shape.eps) * layer.qk_norm).to(qk.dtype)
+    if (turn := buffers.turns[layer.kind]) is not None:
+        qk = rotate(qk, turn, step.start)
     cache = buffers.kv[index]
     cache[0, :, step.start : end] = qk[:, shape.heads :].transpose(0, 1)
     cache[1, :, step.start : end] = value.transpose(0, 1)
     return qk[:, : shape.heads]
-
-
-def _attend(shape: Shape, query: Tensor, cache: Tensor, step: Step) -> Tensor:
-    """Query heads that share a KV head become rows of one product: no copy of K and V.
-
-    [m, heads, head_dim] -> [m, heads * head_dim]
-    """
-    m, group, size = query.shape[0], shape.heads // shape.kv_heads, shape.head_dim
-    if (padding := step.blocks * step.tile - m) > 0:
-        query = F.pad(query, (0, 0, 0, 0, 0, padding))
-    rows = query.reshape(step.blocks, step.tile, shape.kv_heads, group, size)
-    seen = cache[:, None, :, : step.slots].expand(-1, step.blocks, -1, -1, -1)
-    out = F.scaled_dot_product_attention(
-        rows.permute(0, 2, 3, 1, 4).reshape(step.blocks, shape.kv_heads, -1, size),
-        seen[0],
-        seen[1],
-        attn_mask=step.mask,
-    )
-    out = out.view(step.blocks, shape.kv_heads, group, step.tile, size).permute(0, 3, 1, 2, 4)
-    return out.reshape(step.blocks * step.tile, -1)[:m]
-
-
-def inverse_frequencies(shape: Shape) -> Tensor:
-    """float32 [head_dim / 2]; llama3 scaling as in Meta's Llama 3.1 code and transformers."""
-    exponent = torch.arange(0, shape.head_dim, 2, dtype=torch.int64).float() / shape.head_dim
-    plain = 1.0 / (shape.rope.theta**exponent)
-    if shape.rope.kind == "linear":
-        return plain / shape.rope.factor
-    return _llama3(plain, shape.rope) if shape.rope.kind == "llama3" else plain
-
-
-def _llama3(plain: Tensor, rope: Rope) -> Tensor:
-    """Long wavelengths are stretched by `factor`, short ones kept, those between blended."""
-    wavelength = 2 * math.pi / plain
-    blend = (rope.original / wavelength - rope.low_freq) / (rope.high_freq - rope.low_freq)
-    blend = blend.clamp(0, 1)
-    return (1 - blend) * plain / rope.factor + blend * plain

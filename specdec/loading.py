@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from specdec import families
+from specdec import tensor_names
 from specdec.checkpoint import Checkpoint, open_checkpoint, read_config, weight_files
 from specdec.decoder import Layer, Weights
 from specdec.errors import LoadError
@@ -88,8 +88,6 @@ def load_model(
     if shape is None:
         return _load_fallback(folder, config, device, dtype, form, reason)
     form, notes = _settle_form(form, device)
-    if shape.window:
-        notes += (f"the context is cut to its attention window of {shape.window} tokens",)
     with open_checkpoint(folder) as checkpoint:
         weights = _read(checkpoint, shape, device, dtype, form, progress or _silent)
     step = sum(matrix.nbytes for matrix in weights.matrices())
@@ -145,9 +143,11 @@ def _read(
             embed, head = ends.result()
         finally:
             pool.shutdown(cancel_futures=True)
-    norm = reader.vector(families.NORM, shape.hidden)
+    norm = reader.norm(tensor_names.NORM, shape.hidden)
     progress(parts, parts)
-    return Weights(shape, dtype, embed, tuple(layers), norm, head)
+    # rounded as the embedding is: in bf16 the root of 640 is 25.25
+    scale = float(torch.tensor(shape.hidden**0.5, dtype=dtype)) if shape.gemma else 1.0
+    return Weights(shape, dtype, embed, tuple(layers), norm, head, scale)
 
 
 @contextmanager
@@ -179,18 +179,21 @@ class _Reader:
     form: Form
 
     def layer(self, index: int) -> Layer:
-        shape, names = self.shape, families.layer_names(index)
+        shape, names = self.shape, tensor_names.layer_names(self.shape, index)
         queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
         hidden, inner = shape.hidden, shape.intermediate
-        qkv = ((names.q, queries), (names.k, keys), (names.v, keys))
+        qkv = _parts(names.qkv, (queries, keys, keys))
         return Layer(
-            norm_in=self.vector(names.norm_in + ".weight", hidden),
+            norm_in=self.norm(names.norm_in + ".weight", hidden),
             qkv=self.matrix(qkv, hidden, shape.qkv_bias),
             qk_norm=self._qk_norm(names) if shape.qk_norm else None,
             out=self.matrix(((names.out, hidden),), queries, shape.out_bias),
-            norm_mid=self.vector(names.norm_mid + ".weight", hidden),
-            gate_up=self.matrix(((names.gate, inner), (names.up, inner)), hidden, shape.mlp_bias),
+            norm_mid=self.norm(names.norm_mid + ".weight", hidden),
+            gate_up=self.matrix(_parts(names.gate_up, (inner, inner)), hidden, shape.mlp_bias),
             down=self.matrix(((names.down, hidden),), inner, shape.mlp_bias),
+            kind=shape.kind_of[index],
+            norm_out=self.norm(names.norm_out + ".weight", hidden) if names.norm_out else None,
+            norm_down=self.norm(names.norm_down + ".weight", hidden) if names.norm_down else None,
         )
 
     def ends(self) -> tuple[Tensor, Linear]:
@@ -199,12 +202,13 @@ class _Reader:
         On a CPU the embedding keeps the file's dtype: widening a row at look-up is exact.
         """
         size = (self.shape.rows, self.shape.hidden)
-        table = self.checkpoint.get(families.EMBED, size)
-        own = families.HEAD in self.checkpoint and not self.shape.tied
-        source = self.checkpoint.get(families.HEAD, size) if own else table
+        table = self.checkpoint.get(tensor_names.EMBED, size)
+        own = tensor_names.HEAD in self.checkpoint and not self.shape.tied
+        source = self.checkpoint.get(tensor_names.HEAD, size) if own else table
         if not own and not self.shape.tied:
             raise LoadError(
-                f"{self.checkpoint.folder} has no tensor {families.HEAD}.", "Fetch the model anew."
+                f"{self.checkpoint.folder} has no tensor {tensor_names.HEAD}.",
+                "Fetch the model anew.",
             )
         head = self._pack(self._place(source), None)
         if not own and (weight := getattr(head, "weight", None)) is not None:
@@ -224,9 +228,14 @@ class _Reader:
     def vector(self, name: str, size: int) -> Tensor:
         return self._place(self.checkpoint.get(name, (size,)))
 
-    def _qk_norm(self, names: families.LayerNames) -> Tensor:
-        q = self.vector(names.q_norm + ".weight", self.shape.head_dim)
-        k = self.vector(names.k_norm + ".weight", self.shape.head_dim)
+    def norm(self, name: str, size: int) -> Tensor:
+        """A norm's scale; Gemma's files hold what is added to 1, in fp32 as the model computes."""
+        scale = self.vector(name, size)
+        return scale.float() + 1 if self.shape.gemma else scale
+
+    def _qk_norm(self, names: tensor_names.LayerNames) -> Tensor:
+        q = self.norm(names.q_norm + ".weight", self.shape.head_dim)
+        k = self.norm(names.k_norm + ".weight", self.shape.head_dim)
         return torch.cat((q.expand(self.shape.heads, -1), k.expand(self.shape.kv_heads, -1)))
 
     def _place(self, tensor: Tensor) -> Tensor:
@@ -242,6 +251,12 @@ class _Reader:
         if form == "int4" and not can_pack_int4(weight):
             form = "dense"
         return make(weight, bias, form)
+
+
+def _parts(names: tuple[str, ...], rows: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
+    """Names with their rows: of each part, or of the one fused matrix a file may hold instead."""
+    sizes = rows if len(names) > 1 else (sum(rows),)
+    return tuple(zip(names, sizes, strict=True))
 
 
 def _load_fallback(

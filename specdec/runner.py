@@ -15,7 +15,8 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from specdec import decoder
-from specdec.decoder import Step, Weights
+from specdec.attention import Step, make_step
+from specdec.decoder import Weights
 
 STEP = 256
 """Cache slots are read in multiples of this, so that a row's geometry follows from its position."""
@@ -94,7 +95,7 @@ class LeanScorer:
         border = (start // self.chunk + 1) * self.chunk
         if rows == 0 or start + rows > min(border, self.capacity):
             raise ValueError(f"prefill of {rows} tokens at {start}: the chunk ends at {border}")
-        step = self._step(start, rows, start + rows, rows)
+        step = self._step(start, rows, start + rows, rows, start)
         decoder.fill(self._weights, self._tensor(ids), self._buffers, step)
         self._length += rows
         if self._clean == start and self._length == border:
@@ -106,9 +107,9 @@ class LeanScorer:
             raise ValueError(f"score of {rows} rows at {start}: there is room for {self.room()}")
         rest = layout.padded(rows) - rows
         if layout.fixed:
-            step = self._step(start, rows + rest, self._border(), TILE)
+            step = self._step(start, rows + rest, border := self._border(), TILE, border - STEP)
         else:
-            step = self._step(start, rows, start + rows, rows)
+            step = self._step(start, rows, start + rows, rows, start)
         tensor = self._tensor([*ids, *([0] * rest)])
         hidden = decoder.hidden_states(self._weights, tensor, self._buffers, step)
         self._length += rows
@@ -123,8 +124,9 @@ class LeanScorer:
     def _border(self) -> int:
         return (self._length // STEP + 1) * STEP
 
-    def _step(self, start: int, rows: int, slots: int, tile: int) -> Step:
-        return decoder.make_step(self._weights.shape, start, rows, slots, tile, self._buffers.kv)
+    def _step(self, start: int, rows: int, slots: int, tile: int, floor: int) -> Step:
+        shape, like = self._weights.shape, self._buffers.kv
+        return make_step(shape, start, rows, slots, tile, like, floor)
 
     def _tensor(self, ids: Sequence[int]) -> Tensor:
         return torch.tensor(ids, dtype=torch.int64).to(self._device, non_blocking=True)

@@ -16,19 +16,18 @@ from specdec.linear import Fp16
 from specdec.runner import STEP, Layout, LeanScorer
 
 SAMPLE = 2
-"""Layers tried: all have the same shapes, so the same kernels."""
+"""Fewest layers tried, and one of each kind: all have the same shapes, so the same kernels."""
 
 
 def even_counts(weights: Weights, width: int, vocab: int) -> tuple[int, ...]:
     """The numbers of rows, ascending to `width`, between which a row's logits do not change a bit.
 
     Each is tried at both ends of a call of `width` rows, so place and neighbours are tried too:
-    matrix by matrix, then through two layers with their attention. Empty when not even calls of
-    `width` rows agree. Raises DeviceError when logits are not finite. Nothing is promised for
-    positions not tried; this catches kernels that change with the shape.
+    matrix by matrix, then through layers of every kind with their attention. Empty when not even
+    calls of `width` rows agree. Raises DeviceError when logits are not finite. Nothing is promised
+    for positions not tried; this catches kernels that change with the shape.
     """
-    layers = weights.layers[:SAMPLE]
-    sample = replace(weights, layers=layers, shape=replace(weights.shape, layers=len(layers)))
+    sample = _sample(weights, width)
     every = tuple(range(1, width + 1))
     scorer = LeanScorer(sample, Layout(width, every, True), STEP + width, vocab, exact=True)
     random = torch.Generator().manual_seed(1)
@@ -48,6 +47,21 @@ def even_counts(weights: Weights, width: int, vocab: int) -> tuple[int, ...]:
         if high and _same(scorer, rows[:count], 0, whole):
             even.append(count)
     return (*even, width)
+
+
+def _sample(weights: Weights, width: int) -> Weights:
+    """Some layers, each kind among them, with windows so short that the rows tried outgrow them."""
+    kinds = [layer.kind for layer in weights.layers]
+    chosen = sorted({*range(min(SAMPLE, len(kinds))), *(kinds.index(kind) for kind in set(kinds))})
+    shape = replace(
+        weights.shape,
+        layers=len(chosen),
+        kinds=tuple(
+            kind if kind.window is None else replace(kind, window=min(kind.window, width))
+            for kind in weights.shape.kinds
+        ),
+    )
+    return replace(weights, layers=tuple(weights.layers[i] for i in chosen), shape=shape)
 
 
 def _even_in_matrices(weights: Weights, width: int, random: torch.Generator) -> list[int]:

@@ -12,15 +12,23 @@ from typing import Any
 import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import (
+    Gemma2Config,
+    Gemma2ForCausalLM,
+    Gemma3ForCausalLM,
+    Gemma3TextConfig,
     LlamaConfig,
     LlamaForCausalLM,
     MistralConfig,
     MistralForCausalLM,
+    Phi3Config,
+    Phi3ForCausalLM,
     PreTrainedModel,
     Qwen2Config,
     Qwen2ForCausalLM,
     Qwen3Config,
     Qwen3ForCausalLM,
+    SmolLM3Config,
+    SmolLM3ForCausalLM,
 )
 
 FAMILIES: dict[str, tuple[Any, Any]] = {
@@ -28,6 +36,10 @@ FAMILIES: dict[str, tuple[Any, Any]] = {
     "mistral": (MistralConfig, MistralForCausalLM),
     "qwen2": (Qwen2Config, Qwen2ForCausalLM),
     "qwen3": (Qwen3Config, Qwen3ForCausalLM),
+    "smollm3": (SmolLM3Config, SmolLM3ForCausalLM),
+    "gemma2": (Gemma2Config, Gemma2ForCausalLM),
+    "gemma3": (Gemma3TextConfig, Gemma3ForCausalLM),
+    "phi3": (Phi3Config, Phi3ForCausalLM),
 }
 
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
@@ -57,6 +69,24 @@ SIZES: dict[str, Any] = {
     "pad_token_id": 256,
 }
 
+GEMMA: dict[str, Any] = {
+    "head_dim": 16,
+    "query_pre_attn_scalar": 24,  # not head_dim, nor what 1/sqrt(head_dim) would give
+    "sliding_window": 20,
+    "tie_word_embeddings": True,
+}
+OWN: dict[str, dict[str, Any]] = {
+    "smollm3": {"num_hidden_layers": 4},  # the fourth is not rotated
+    # caps that bend these small scores and logits
+    "gemma2": {**GEMMA, "attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0},
+    "gemma3": {
+        **GEMMA,
+        "num_hidden_layers": 3,
+        "layer_types": ["sliding_attention", "sliding_attention", "full_attention"],
+    },
+}
+"""What a family's tiny model must have to show what sets it apart; `changes` come after."""
+
 
 def tiny_model(
     folder: Path,
@@ -71,13 +101,14 @@ def tiny_model(
     The same seed and changes give the same weights. Returns `folder`.
     """
     config_class, model_class = FAMILIES[family]
-    config = config_class(**{**SIZES, **changes})
+    config = config_class(**{**SIZES, **OWN.get(family, {}), **changes})
+    one = 0.0 if family.startswith("gemma") else 1.0  # Gemma's norms hold what is added to 1
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         model: PreTrainedModel = model_class(config)
         for name, weight in model.named_parameters():  # biases and norms start at 0 and 1
             if weight.dim() == 1:
-                base = 1.0 if "norm" in name else 0.0
+                base = one if "norm" in name else 0.0
                 weight.data.normal_(base, 0.1)
     model.to(dtype)
     model.save_pretrained(folder, max_shard_size=max_shard_size)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from specdec.decoder import inverse_frequencies
+from specdec.attention import inverse_frequencies
 from specdec.families import shape_of
 from specdec.loading import Model, load_model
 from specdec.target import open_scorer
@@ -25,6 +25,10 @@ LLAMA3 = {
     "low_freq_factor": 1.0,
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 64,
+}
+GEMMA3_ROPE = {
+    "full_attention": {"rope_type": "linear", "rope_theta": 50000.0, "factor": 8.0},
+    "sliding_attention": {"rope_type": "default", "rope_theta": 500.0},
 }
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("llama", {}),
@@ -44,6 +48,41 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "qwen2-tied": ("qwen2", {"tie_word_embeddings": True}),
     "qwen3": ("qwen3", {"head_dim": 16}),
     "qwen3-wide-heads": ("qwen3", {"head_dim": 32, "tie_word_embeddings": True}),
+    "mistral-window": ("mistral", {"sliding_window": 20}),
+    "qwen2-window": (
+        "qwen2",
+        {"sliding_window": 20, "use_sliding_window": True, "max_window_layers": 1},
+    ),
+    "qwen3-window": (
+        "qwen3",
+        {"sliding_window": 70, "use_sliding_window": True, "max_window_layers": 1, "head_dim": 16},
+    ),
+    "smollm3": ("smollm3", {}),
+    "smollm3-window": (
+        "smollm3",
+        {
+            "use_sliding_window": True,
+            "sliding_window": 20,
+            "no_rope_layers": [1, 0, 1, 0],
+            "attention_bias": True,
+            "mlp_bias": True,
+            "tie_word_embeddings": False,
+        },
+    ),
+    "gemma2": ("gemma2", {}),
+    "gemma2-plain-scores": (
+        "gemma2",
+        {"attn_logit_softcapping": None, "final_logit_softcapping": None, "attention_bias": True},
+    ),
+    "gemma3": ("gemma3", {}),
+    "gemma3-scaled": ("gemma3", {"rope_parameters": GEMMA3_ROPE, "final_logit_softcapping": 3.0}),
+    "gemma3-one-token-window": ("gemma3", {"sliding_window": 1}),
+    "phi3": ("phi3", {"rms_norm_eps": 1e-5}),
+    "phi3-window": ("phi3", {"sliding_window": 33, "num_key_value_heads": 4}),
+    "phi3-half-rotated": (
+        "phi3",
+        {"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}},
+    ),
 }
 IDS = random.Random(3).choices(range(TOKENS), k=150)
 
@@ -109,7 +148,9 @@ def test_llama3_frequencies_in_all_three_bands() -> None:
     assert plain is not None
     assert scaled is not None
     base = 500000.0 ** (torch.arange(0, 128, 2).float() / -128)
-    ratio = inverse_frequencies(scaled) / base
+    rope = scaled.kinds[0].rope
+    assert rope is not None
+    ratio = inverse_frequencies(rope, scaled.head_dim) / base
     assert torch.isclose(ratio[0], torch.tensor(1.0))
     assert torch.isclose(ratio[-1], torch.tensor(1 / 8))
     assert bool(((ratio > 0.13) & (ratio < 0.99)).any())

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from specdec.families import Rope, shape_of
+from specdec.families import shape_of
+from specdec.layer_kinds import Kind
+from specdec.rope import Rope
 
 BASE: dict[str, Any] = {
     "model_type": "llama",
@@ -23,7 +25,8 @@ def test_reads_the_numbers_and_fills_in_what_old_files_leave_out() -> None:
     assert shape is not None
     assert reason == ""
     assert (shape.kv_heads, shape.head_dim, shape.tied) == (4, 16, False)
-    assert shape.rope == Rope(10000.0)
+    assert shape.kinds == (Kind(None, Rope(10000.0)),)
+    assert shape.kind_of == (0, 0)
     assert not (shape.qkv_bias)
     assert not (shape.out_bias)
     assert not (shape.mlp_bias)
@@ -47,26 +50,45 @@ def test_switches_of_each_family(changes: dict[str, Any], bits: tuple[int, ...])
 
 
 @pytest.mark.parametrize(
-    ("changes", "context"),
+    ("changes", "windows"),
     [
-        ({"model_type": "mistral", "sliding_window": 4096}, 4096),
-        ({"model_type": "mistral", "sliding_window": None}, 32768),
-        ({"model_type": "qwen2", "sliding_window": 4096}, 32768),
-        ({"model_type": "qwen2", "sliding_window": 4096, "use_sliding_window": True}, 4096),
-        ({"model_type": "llama", "sliding_window": 4096}, 32768),
+        ({"model_type": "mistral", "sliding_window": 4096}, (4096, 4096)),
+        ({"model_type": "mistral"}, (4096, 4096)),
+        ({"model_type": "mistral", "sliding_window": None}, (None, None)),
+        ({"model_type": "phi3"}, (None, None)),
+        ({"model_type": "phi3", "sliding_window": 2047}, (2047, 2047)),
+        ({"model_type": "qwen2", "sliding_window": 64}, (None, None)),
+        ({"model_type": "qwen2", "use_sliding_window": True}, (None, None)),
+        ({"model_type": "qwen2", "use_sliding_window": True, "max_window_layers": 1}, (None, 4096)),
+        (
+            {
+                "model_type": "qwen2",
+                "use_sliding_window": True,
+                "layer_types": ["full_attention"] * 2,
+                "max_window_layers": 0,
+            },
+            (None, None),
+        ),
+        ({"model_type": "llama", "sliding_window": 64}, (None, None)),
+        ({"model_type": "gemma2"}, (4096, None)),
+        ({"model_type": "gemma2", "sliding_window": 64}, (64, None)),
+        ({"model_type": "gemma3_text"}, (4096, 4096)),
+        ({"model_type": "gemma3_text", "sliding_window_pattern": 2}, (4096, None)),
+        (
+            {
+                "model_type": "gemma3_text",
+                "layer_types": ["full_attention", "sliding_attention"],
+                "sliding_window": 8,
+            },
+            (None, 8),
+        ),
     ],
 )
-def test_a_window_cuts_the_context(changes: dict[str, Any], context: int) -> None:
-    shape, _ = shape_of({**BASE, **changes})
-    assert shape is not None
-    assert shape.context == context
-
-
-def test_layer_types_without_a_sliding_layer_mean_no_window() -> None:
-    config = {**BASE, "model_type": "qwen2", "use_sliding_window": True, "sliding_window": 4096}
-    shape, _ = shape_of({**config, "layer_types": ["full_attention"] * 2})
-    assert shape is not None
-    assert shape.window is None
+def test_which_layers_have_a_window(changes: dict[str, Any], windows: tuple[int | None]) -> None:
+    shape, reason = shape_of({**BASE, **changes})
+    assert shape is not None, reason
+    assert tuple(shape.kinds[kind].window for kind in shape.kind_of) == windows
+    assert shape.context == 32768  # a window no longer cuts it
 
 
 def test_reads_both_ways_of_writing_rope() -> None:
@@ -84,13 +106,14 @@ def test_reads_both_ways_of_writing_rope() -> None:
     )
     assert old is not None
     assert new is not None
-    assert old.rope == new.rope == Rope(500000.0, "llama3", 8.0, 1.0, 4.0, 8192)
+    rope = Rope(500000.0, "llama3", 8.0, 1.0, 4.0, 8192)
+    assert old.kinds == new.kinds == (Kind(None, rope),)
 
 
 @pytest.mark.parametrize(
     ("changes", "word"),
     [
-        ({"model_type": "gemma3"}, "gemma3"),
+        ({"model_type": "gemma3n"}, "gemma3n"),
         ({"hidden_act": "gelu"}, "gelu"),
         ({"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}, "yarn"),
         ({"partial_rotary_factor": 0.5}, "0.5"),

@@ -108,10 +108,19 @@ def test_int4_is_for_the_cpu(tmp_path: Path) -> None:
     assert "CPU only" in model.notes[0]
 
 
-def test_a_window_is_told(tmp_path: Path) -> None:
+def test_a_window_does_not_cut_the_context(tmp_path: Path) -> None:
     model = load(tiny_model(tmp_path, "mistral", sliding_window=128))
-    assert model.context == 128
-    assert "128 tokens" in model.notes[0]
+    assert model.context == 2048
+    assert model.notes == ()
+
+
+def test_a_fused_matrix_of_another_size_is_named(tmp_path: Path) -> None:
+    rewrite(
+        tiny_model(tmp_path, "phi3"),
+        model__layers__0__self_attn__qkv_proj__weight=torch.ones(64, 64),
+    )
+    with pytest.raises(LoadError, match=r"qkv_proj.weight"):
+        load(tmp_path)
 
 
 @pytest.mark.parametrize("cut", [1000, 10**9])
