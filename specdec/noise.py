@@ -51,49 +51,69 @@ class Noise:
         The least of a block of 64 is Exp(64), sits anywhere in it, and the others exceed it by
         Exp(1): independent exponentials, and a draw passes over blocks instead of ids.
         """
-        n, block = ids.shape[0], ids >> _BLOCK_BITS
-        words = self._words(index, stream, torch.cat((ids, block | _LEAST, block | _PLACE)))
-        both = _exponential(words[: 2 * n])
-        own, least = both[:n], both[n:] / BLOCK
-        here = _place(words[2 * n :]) == (ids & (BLOCK - 1))
-        return torch.where(here, least, least + own)
+        first, second, _ = self._key(index, stream)
+        return exponential(ids, first, second)
 
     def least(
         self, index: int, stream: Stream, blocks: int, device: torch.device
     ) -> tuple[Tensor, Tensor]:
         """The least E of each of the first `blocks` blocks, float32 [b], and its id, int64 [b]."""
+        first, second, _ = self._key(index, stream)
         block = torch.arange(blocks, device=device)
-        words = self._words(index, stream, torch.cat((block | _LEAST, block | _PLACE)))
-        return _exponential(words[:blocks]) / BLOCK, block * BLOCK + _place(words[blocks:])
+        place = _place(_words(block | _PLACE, first, second))
+        return least(block, first, second), block * BLOCK + place
+
+    def keys(self, index: int, count: int, stream: Stream) -> list[tuple[int, int]]:
+        """The two keys of the noise at each of `count` indices from `index` on, for a device."""
+        return [self._key(index + j, stream)[:2] for j in range(count)]
 
     def uniform(self, index: int, stream: Stream) -> float:
         """One u in (0, 1) for reply `index`: 52 random bits, independent of `exponential`."""
         word = self._key(index, stream)[2]
         return ((word >> 12) + 0.5) * 2.0**-52
 
-    def _words(self, index: int, stream: Stream, what: Tensor) -> Tensor:
-        """32 random bits for each of `what`, int64, any device. Keyed before and in the middle.
-
-        One key alone would only shuffle the words of another. The rounds are C. Wellons'
-        (hash-prospector); every factor is below 2^31, so no product leaves int64.
-        """
-        first, second, _ = self._key(index, stream)
-        x = what ^ first
-        x ^= x >> 16
-        x = x.mul_(0x21F0AAAD).bitwise_and_(_MASK)
-        x ^= x >> 15
-        x ^= second
-        x = x.mul_(0x735A2D97).bitwise_and_(_MASK)
-        x ^= x >> 15
-        x = x.mul_(0x604BAA4D).bitwise_and_(_MASK)
-        x ^= x >> 16
-        return x
-
     def _key(self, index: int, stream: Stream) -> tuple[int, int, int]:
         """Two 32-bit words for the hash of ids and a 64-bit one for `uniform`."""
         text = f"{self.seed} {self.digest} {index} {stream}".encode()
         first, second, word = struct.unpack("<IIQ", hashlib.blake2b(text, digest_size=16).digest())
         return first, second, word
+
+
+Key = int | Tensor
+"""One for all ids, or int64 [m, 1] for the m rows of ids [m, n]."""
+
+
+def exponential(ids: Tensor, first: Key, second: Key) -> Tensor:
+    """E for each of `ids` under two keys of 32 bits: float32, of the shape of both together."""
+    n, block = ids.shape[-1], ids >> _BLOCK_BITS
+    words = _words(torch.cat((ids, block | _LEAST, block | _PLACE), -1), first, second)
+    both = _exponential(words[..., : 2 * n])
+    own, lowest = both[..., :n], both[..., n:] / BLOCK
+    here = _place(words[..., 2 * n :]) == (ids & (BLOCK - 1))
+    return torch.where(here, lowest, lowest + own)
+
+
+def least(block: Tensor, first: Key, second: Key) -> Tensor:
+    """The least E of each block (int64 [b]): float32, of the shape of both together."""
+    return _exponential(_words(block | _LEAST, first, second)) / BLOCK
+
+
+def _words(what: Tensor, first: Key, second: Key) -> Tensor:
+    """32 random bits for each of `what`, int64, any device. Keyed before and in the middle.
+
+    One key alone would only shuffle the words of another. The rounds are C. Wellons'
+    (hash-prospector); every factor is below 2^31, so no product leaves int64.
+    """
+    x = what ^ first
+    x ^= x >> 16
+    x = x.mul_(0x21F0AAAD).bitwise_and_(_MASK)
+    x ^= x >> 15
+    x ^= second
+    x = x.mul_(0x735A2D97).bitwise_and_(_MASK)
+    x ^= x >> 15
+    x = x.mul_(0x604BAA4D).bitwise_and_(_MASK)
+    x ^= x >> 16
+    return x
 
 
 def _exponential(words: Tensor) -> Tensor:

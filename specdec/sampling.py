@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -19,7 +19,7 @@ from specdec.errors import EngineError
 from specdec.noise import BLOCK, LARGEST, SMALLEST, Noise, Stream
 from specdec.request import Sampling
 
-_TINY = 2.0**-126  # smallest normal float32; a temperature below it would divide by zero
+TINY = 2.0**-126  # smallest normal float32; a temperature below it would divide by zero
 _SLACK = 1e-4  # more than float32 rounding of score - log E, so that pruning stays exact
 _LOST = -105.0  # exp of it is 0 in float32
 _SORT = 2048  # top-p sorts this many ids at most
@@ -66,14 +66,14 @@ def law(logits: Tensor, sampling: Sampling, tokens: Sequence[int], reply_start: 
     at `reply_start`. Raises EngineError for logits that hold NaN or +inf, or nothing finite.
     """
     size = logits.shape[0]
-    logits = _penalised(logits, sampling, tokens, reply_start)
+    logits = penalised(logits, sampling, lambda start: counts(tokens[start:], logits), reply_start)
     if sampling.temperature == 0:
         best = logits.argmax()  # NaN counts as largest, so one pass finds it too
         _check(float(logits[best]))
         return Law(best.reshape(1), logits.new_zeros(1), size)
     top = float(logits.amax())
     _check(top)
-    scores = (logits - top) / max(sampling.temperature, _TINY)
+    scores = (logits - top) / max(sampling.temperature, TINY)
     ids = torch.arange(size, device=logits.device)
     if 0 < sampling.top_k < size:
         edge = _largest(scores, sampling.top_k)[-1]
@@ -194,28 +194,29 @@ def _part(scores: Tensor, need: float) -> tuple[Tensor, float]:
     return some.sort(descending=True).values, above
 
 
-def _penalised(
-    logits: Tensor, sampling: Sampling, tokens: Sequence[int], reply_start: int
+def penalised(
+    logits: Tensor, sampling: Sampling, occurs: Callable[[int], Tensor], reply_start: int
 ) -> Tensor:
     """Repetition over prompt and reply (Keskar et al. 2019, CTRL), the other two over the reply.
 
-    A new tensor [V] when a penalty is on; the logits themselves when none is.
+    `occurs(start)` says how often each id occurs from token `start` on: int64, the shape of
+    `logits`. A new tensor when a penalty is on; the logits themselves when none is.
     """
     rest = sampling.repetition_penalty
     if rest != 1:
-        seen = _counts(tokens, logits) > 0
+        seen = occurs(0) > 0
         logits = torch.where(seen, torch.where(logits > 0, logits / rest, logits * rest), logits)
     if sampling.frequency_penalty or sampling.presence_penalty:
-        times = _counts(tokens[reply_start:], logits)
+        times = occurs(reply_start)
         logits = logits - times * sampling.frequency_penalty
         logits = logits - (times > 0) * sampling.presence_penalty
     return logits
 
 
-def _counts(tokens: Sequence[int], like: Tensor) -> Tensor:
+def counts(tokens: Sequence[int], like: Tensor) -> Tensor:
     """How often each id occurs: int64 [V]. Ids beyond a smaller vocabulary are left out."""
-    size = like.shape[0]
+    size = like.shape[-1]
     if not tokens:
         return torch.zeros(size, dtype=torch.int64, device=like.device)
-    ids = torch.frombuffer(array("q", tokens), dtype=torch.int64).to(like.device)
-    return torch.bincount(ids, minlength=size)[:size]
+    ids = torch.frombuffer(array("q", tokens), dtype=torch.int64)
+    return torch.bincount(ids, minlength=size)[:size].to(like.device)

@@ -1,21 +1,25 @@
 """The two acceptance rules, line by line with the papers. Pure: no model, no cache, no I/O.
 
+`judge` picks where they are worked out: on the CPU, or by `match_on_device` on a CUDA device.
+
 p = the target's law, q = the draft's law, x_0..x_{k-1} = the draft, `index` = reply index of x_0.
 Leviathan, Kalman, Matias 2022 (arXiv 2211.17192, algorithm 1); Chen et al. 2023 (2302.01318).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import torch
+from torch import Tensor
 
 from specdec.drafters.base import Draft
+from specdec.draws import Sight, draw_rows, on_device
 from specdec.errors import EngineError
 from specdec.noise import Noise
-from specdec.request import Rule
-from specdec.sampling import Law, draw
+from specdec.request import Rule, Sampling
+from specdec.sampling import Law, draw, law
 
 Laws = Callable[[int], Law]
 """laws(j) is the target's law of the token after x_0..x_{j-1}; asked once each, in order."""
@@ -27,6 +31,58 @@ class Outcome:
 
     accepted: int
     tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What the target said in a round, and what its laws depend on beside it.
+
+    `logits` are float32 [k+1, V]; `tokens` are all before the draft, the reply begins at
+    `reply_start`.
+    """
+
+    logits: Tensor
+    sampling: Sampling
+    tokens: Sequence[int]
+    reply_start: int
+
+    def law(self, draft: Draft, j: int) -> Law:
+        """p for draft position j: it sees the tokens before it, accepted or drafted (A08)."""
+        before = [*self.tokens, *draft.tokens[:j]]
+        return law(self.logits[j], self.sampling, before, self.reply_start)
+
+
+def judge(rule: Rule, draft: Draft, rows: Rows, noise: Noise, index: int) -> Outcome:
+    """The outcome of a round by `rule`, the same wherever the logits lie.
+
+    On a CUDA device `match` is worked out there and read once. Elsewhere off the CPU, and for
+    `reject`, the rows are read once and the rest is done here: an Apple GPU shares its memory.
+    """
+    kind = rows.logits.device.type
+    if kind == "cuda" and rule == "match":
+        return match_on_device(draft, rows, noise, index)
+    if kind != "cpu":
+        rows = replace(rows, logits=rows.logits.cpu())
+    return RULES[rule](draft, lambda j: rows.law(draft, j), noise, index)
+
+
+def match_on_device(draft: Draft, rows: Rows, noise: Noise, index: int) -> Outcome:
+    """`match` with all draws of the round made at once where the logits lie, and one read.
+
+    A draw that the device could not be sure of (a tie, rounding at the edge of a filter, faulty
+    logits) is made again as `match` makes it.
+    """
+    k, device = len(draft.tokens), rows.logits.device
+    keys = on_device(noise.keys(index, k + 1, "target"), device)
+    sight = Sight(rows.tokens, on_device(draft.tokens, device), rows.reply_start)
+    drawn, sure = draw_rows(rows.logits, rows.sampling, sight, keys)
+    told = torch.stack((drawn, sure.long())).tolist()  # the one read
+    tokens: list[int] = []
+    for j, (token, known) in enumerate(zip(*told, strict=True)):
+        tokens.append(token if known else draw(rows.law(draft, j), noise, index + j, "target"))
+        if j < k and tokens[j] != draft.tokens[j]:
+            break
+    return Outcome(len(tokens) - 1, tuple(tokens))
 
 
 def match(draft: Draft, laws: Laws, noise: Noise, index: int) -> Outcome:
