@@ -79,14 +79,16 @@ class GgufFile:
         unpacked: NDArray[np.float32] = quants.dequantize(rows, kind)
         return unpacked.reshape(tensor.shape)
 
-    def raw(self, name: str) -> NDArray[np.uint8]:
-        """One tensor's rows as they lie in the file, [rows, bytes]; read, not mapped.
+    def raw(self, name: str, most: int | None = None) -> NDArray[np.uint8]:
+        """At most `most` rows of a tensor as they lie in the file, [n, bytes]; read, not mapped.
 
         Mapped pages would count as memory of this process.
         """
         tensor = self.tensors[name]
-        flat = np.fromfile(self.path, np.uint8, tensor.nbytes, offset=tensor.offset)
-        return flat.reshape(prod(tensor.shape[:-1]), -1)
+        rows = prod(tensor.shape[:-1])
+        count = min(rows, most or rows)
+        size = tensor.nbytes // rows * count
+        return np.fromfile(self.path, np.uint8, size, offset=tensor.offset).reshape(count, -1)
 
     def _parse(self) -> None:
         from gguf import GGML_QUANT_SIZES, GGMLQuantizationType

@@ -20,6 +20,9 @@ from specdec.linear import GROUP, Int4, Linear
 BAND = 1024
 """Rows dequantised at a time, a multiple of every layout: no second copy of a matrix is held."""
 
+PACK_BAND = 256
+"""Rows packed at a time: unpacked they take ten times their blocks."""
+
 ROUND = 64
 """Rows are padded to a multiple of this, as the kernel wants."""
 
@@ -45,18 +48,16 @@ class Packed:
     @classmethod
     def pack(cls, parts: Sequence[Blocks], bias: Tensor | None) -> Packed:
         """The parts one below the other, as the kernel wants them."""
-        both = [blocks.unpack(part.raw, part.kind) for part in parts]
-        rows = sum(len(q) for q, _ in both)
-        q = F.pad(torch.cat([q for q, _ in both]), (0, 0, 0, -rows % ROUND))
-        scale_zero = torch.cat([pair.bfloat16() for _, pair in both])
-        scale_zero = F.pad(scale_zero, (0, 0, 0, 0, 0, -rows % ROUND))
-        packed = torch.empty(len(q), q.shape[1] // 2, dtype=torch.uint8)
-        for start in range(0, len(q), BAND):
-            part = q[start : start + BAND].int()
-            packed[start : start + BAND] = torch.ops.aten._convert_weight_to_int4pack_for_cpu(
-                part, 1
-            )
-        scales = scale_zero.transpose(0, 1).contiguous()
+        rows = sum(len(part.raw) for part in parts)
+        first, _ = blocks.unpack(parts[0].raw[:1], parts[0].kind)
+        padded, width = rows + -rows % ROUND, first.shape[1]
+        packed = torch.empty(padded, width // 2, dtype=torch.uint8)
+        scales = torch.empty(width // GROUP, padded, 2, dtype=torch.bfloat16)
+        for start in range(0, padded, PACK_BAND):
+            stop = min(start + PACK_BAND, padded)
+            q, scale_zero = _rows(parts, start, stop)
+            packed[start:stop] = torch.ops.aten._convert_weight_to_int4pack_for_cpu(q.int(), 1)
+            scales[:, start:stop] = scale_zero.transpose(0, 1)
         return cls(Int4(packed, scales, bias, rows), many_from())
 
     @property
@@ -95,6 +96,19 @@ class Packed:
         scale, zero = self.few.scales[:, start : start + BAND].to(dtype).unbind(2)
         groups = w.view(self.width // GROUP, GROUP, -1)
         return groups.sub_(8).mul_(scale[:, None]).add_(zero[:, None]).flatten(0, 1)
+
+
+def _rows(parts: Sequence[Blocks], start: int, stop: int) -> tuple[Tensor, Tensor]:
+    """Rows `start` to `stop` of the parts one below the other, unpacked; zeros beyond the last."""
+    found, top = [], 0
+    for part in parts:
+        raw = part.raw[max(start - top, 0) : max(stop - top, 0)]
+        if len(raw):
+            found.append(blocks.unpack(raw, part.kind))
+        top += len(part.raw)
+    q, scale_zero = (torch.cat(pieces) for pieces in zip(*found, strict=True))
+    rest = stop - start - len(q)
+    return F.pad(q, (0, 0, 0, rest)), F.pad(scale_zero, (0, 0, 0, 0, 0, rest))
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from specdec.packed import Blocks, PackedRows
 NAME = "packed.gguf"
 """Under this name the file lies in the folder that was made from it."""
 
-_ROWS = 64
+_ROWS = 4
 """Rows of each tensor that `check` compares: another quantisation or model differs in all."""
 
 
@@ -51,8 +51,8 @@ class PackedFile:
         tensor = self._file.tensors[self._origins[name][0]]
         return tensor.kind in blocks.NAMES and len(tensor.shape) == 2
 
-    def blocks(self, name: str, shape: tuple[int, int]) -> Blocks:
-        """A tensor's rows as they lie in the file. Raises LoadError when it has another shape."""
+    def blocks(self, name: str, shape: tuple[int, ...], most: int | None = None) -> Blocks:
+        """At most `most` rows of a tensor, as blocks. Raises LoadError for another shape."""
         origin, heads = self._origins[name]
         tensor = self._file.tensors[origin]
         if tensor.shape != shape:
@@ -60,8 +60,11 @@ class PackedFile:
                 f"{self.path}: {origin} is {tensor.shape}, the model's is {shape}.",
                 "Remove that file, or use --weights bf16.",
             )
-        raw = self._file.raw(origin)
-        return Blocks(torch.from_numpy(straighten(raw, heads) if heads else raw), tensor.kind)
+        if heads:
+            raw = straighten(self._file.raw(origin), heads)[:most]
+        else:
+            raw = self._file.raw(origin, most)
+        return Blocks(torch.from_numpy(raw), tensor.kind)
 
     def rows(self, name: str, shape: tuple[int, int]) -> PackedRows | None:
         """An embedding of any kind, to look rows up in; None when it is not in the file."""
@@ -95,9 +98,8 @@ def check(path: Path, folder: Path) -> None:
 
 def _compare(packed: PackedFile, checkpoint: Checkpoint, name: str) -> None:
     weight = checkpoint.first(name, _ROWS).float()
-    rows, columns = checkpoint.shape(name)
-    part = packed.blocks(name, (rows, columns))
-    q, scale_zero = blocks.unpack(part.raw[:_ROWS], part.kind)
+    part = packed.blocks(name, checkpoint.shape(name), _ROWS)
+    q, scale_zero = blocks.unpack(part.raw, part.kind)
     groups = q.float().view(len(q), -1, GROUP) - 8
     want = (groups * scale_zero[..., :1] + scale_zero[..., 1:]).flatten(1)
     slack = 1e-5 * float(weight.abs().amax())  # fp32 sums in another order
