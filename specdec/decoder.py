@@ -11,9 +11,10 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from specdec.attention import Step, Turn, attend, make_turns, rotate
+from specdec.attention import Step, Turn, attend, make_turns, rotate, store
 from specdec.families import Shape
 from specdec.linear import Linear
+from specdec.packed import PackedRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class Weights:
 
     shape: Shape
     dtype: torch.dtype
-    embed: Tensor  # [rows, hidden]
+    embed: Tensor | PackedRows  # [rows, hidden]
     layers: tuple[Layer, ...]
     norm: Tensor  # [hidden]
     head: Linear
@@ -97,7 +98,9 @@ def logits(weights: Weights, hidden: Tensor) -> Tensor:
 
 
 def _embed(weights: Weights, ids: Tensor) -> Tensor:
-    x = F.embedding(ids, weights.embed).to(weights.dtype)
+    embed = weights.embed
+    x = F.embedding(ids, embed) if isinstance(embed, Tensor) else embed(ids)
+    x = x.to(weights.dtype)
     return x if weights.embed_scale == 1.0 else x * weights.embed_scale
 
 
@@ -120,7 +123,7 @@ def _block(weights: Weights, index: int, x: Tensor, buffers: Buffers, step: Step
 
 def _project(weights: Weights, index: int, x: Tensor, buffers: Buffers, step: Step) -> Tensor:
     """Write K and V of these rows; return the rotated queries [m, heads, head_dim]."""
-    shape, layer, end = weights.shape, weights.layers[index], step.start + x.shape[0]
+    shape, layer = weights.shape, weights.layers[index]
     qkv = layer.qkv(_norm(weights, x, layer.norm_in)).reshape(len(x), -1, shape.head_dim)
     both = shape.heads + shape.kv_heads
     qk, value = qkv[:, :both], qkv[:, both:]
@@ -129,7 +132,5 @@ def _project(weights: Weights, index: int, x: Tensor, buffers: Buffers, step: St
         qk = (F.rms_norm(wide, (shape.head_dim,), None, shape.eps) * layer.qk_norm).to(qk.dtype)
     if (turn := buffers.turns[layer.kind]) is not None:
         qk = rotate(qk, turn, step.start)
-    cache = buffers.kv[index]
-    cache[0, :, step.start : end] = qk[:, shape.heads :].transpose(0, 1)
-    cache[1, :, step.start : end] = value.transpose(0, 1)
+    store(buffers.kv[index], step.start, qk[:, shape.heads :], value)
     return qk[:, : shape.heads]

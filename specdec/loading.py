@@ -16,12 +16,15 @@ import torch
 from torch import Tensor
 
 from specdec import tensor_names
-from specdec.checkpoint import Checkpoint, open_checkpoint, read_config, weight_files
+from specdec.checkpoint import open_checkpoint, read_config, weight_files
 from specdec.decoder import Layer, Weights
 from specdec.errors import LoadError
 from specdec.fallback import load_module
 from specdec.families import Shape, shape_of
-from specdec.linear import Form, Linear, can_pack_int4, make
+from specdec.linear import Form
+from specdec.matrices import Matrices
+from specdec.packed import packed_bytes
+from specdec.packed_file import PackedFile
 
 Progress = Callable[[int, int], None]
 
@@ -55,6 +58,7 @@ class Model:
     lean: bool
     reason: str = ""
     notes: tuple[str, ...] = ()
+    packed_bytes: int = 0  # of step_bytes, in the 4-bit blocks of the file
     weights: Weights | None = None
     module: Any = None
     even: dict[int, tuple[int, ...]] = field(default_factory=dict)  # self-tests run, by width
@@ -71,12 +75,14 @@ def load_model(
     dtype: torch.dtype,
     form: Form = "dense",
     progress: Progress | None = None,
+    packed: Path | None = None,
 ) -> Model:
     """Load the model in `folder`; `progress(done, total)` counts layers.
 
-    int4 is for a CPU; elsewhere, and through transformers, the dense form is taken and `notes`
-    says so. Raises LoadError: missing, truncated or pickled files, wrong shapes, an architecture
-    that nothing here can run, code of its own (never run).
+    `packed` is the GGUF file it was made from: its 4-bit blocks then stay as they are. int4 is for
+    a CPU; elsewhere, and through transformers, the dense form is taken and `notes` says so. Raises
+    LoadError: missing, truncated or pickled files, wrong shapes, an architecture that nothing here
+    can run, code of its own (never run), blocks that cannot stay packed here.
     """
     config = read_config(folder)
     try:
@@ -85,12 +91,15 @@ def load_model(
         raise LoadError(
             f"{folder / 'config.json'} lacks or misstates {error}.", "Fetch the model anew."
         ) from error
+    blocks = _open_packed(packed, shape, device, dtype) if packed else None
     if shape is None:
         return _load_fallback(folder, config, device, dtype, form, reason)
     form, notes = _settle_form(form, device)
     with open_checkpoint(folder) as checkpoint:
-        weights = _read(checkpoint, shape, device, dtype, form, progress or _silent)
+        matrices = Matrices(checkpoint, device, dtype, form, blocks)
+        weights = _read(matrices, shape, progress or _silent)
     step = sum(matrix.nbytes for matrix in weights.matrices())
+    stayed = packed_bytes(weights.matrices())
     shared = getattr(weights.head, "weight", None) is weights.embed
     return Model(
         architecture=(config.get("architectures") or [shape.family])[0],
@@ -107,6 +116,7 @@ def load_model(
         step_bytes=step,
         lean=True,
         notes=notes,
+        packed_bytes=stayed,
         weights=weights,
     )
 
@@ -115,25 +125,36 @@ def _silent(done: int, total: int) -> None:
     """No one watches."""
 
 
+def _open_packed(
+    file: Path, shape: Shape | None, device: torch.device, dtype: torch.dtype
+) -> PackedFile:
+    """Raises LoadError where the int4 kernel cannot run, or nothing but it would."""
+    why = ""
+    if shape is None:
+        why = "this model runs through transformers"
+    elif device.type != "cpu":
+        why = f"they run on the CPU only, and the device is {device.type}"
+    elif dtype != torch.bfloat16:
+        why = f"they compute in bfloat16, and {str(dtype).removeprefix('torch.')} was asked for"
+    if why:
+        raise LoadError(f"The blocks cannot stay packed: {why}.", "Use --weights bf16.")
+    return PackedFile(file)
+
+
 def _settle_form(form: Form, device: torch.device) -> tuple[Form, tuple[str, ...]]:
     if form != "dense" and device.type != "cpu":
         return "dense", (f"{form} runs on the CPU only; on {device.type} the weights stay dense",)
     return form, ()
 
 
-def _read(
-    checkpoint: Checkpoint,
-    shape: Shape,
-    device: torch.device,
-    dtype: torch.dtype,
-    form: Form,
-    progress: Progress,
-) -> Weights:
-    reader = _Reader(checkpoint, shape, device, dtype, form)
+def _read(matrices: Matrices, shape: Shape, progress: Progress) -> Weights:
+    reader, device, dtype = _Reader(matrices, shape), matrices.device, matrices.dtype
+    size = (shape.rows, shape.hidden)
     parts = shape.layers + 1
     layers = []
     with _packers(device) as pool:
-        ends = pool.submit(reader.ends)  # the largest matrix, while nothing else is in memory
+        # the largest matrix, while nothing else is in memory
+        ends = pool.submit(matrices.ends, tensor_names.EMBED, tensor_names.HEAD, size, shape.tied)
         waiting = [pool.submit(reader.layer, index) for index in range(shape.layers)]
         try:
             for index, layer in enumerate(waiting):
@@ -172,85 +193,37 @@ def _packers(device: torch.device) -> Iterator[ThreadPoolExecutor]:
 class _Reader:
     """Fuses and packs a layer at a time, so that few layers are held twice."""
 
-    checkpoint: Checkpoint
+    matrices: Matrices
     shape: Shape
-    device: torch.device
-    dtype: torch.dtype
-    form: Form
 
     def layer(self, index: int) -> Layer:
         shape, names = self.shape, tensor_names.layer_names(self.shape, index)
         queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
         hidden, inner = shape.hidden, shape.intermediate
         qkv = _parts(names.qkv, (queries, keys, keys))
+        gate_up = _parts(names.gate_up, (inner, inner))
         return Layer(
             norm_in=self.norm(names.norm_in + ".weight", hidden),
-            qkv=self.matrix(qkv, hidden, shape.qkv_bias),
+            qkv=self.matrices.matrix(qkv, hidden, shape.qkv_bias),
             qk_norm=self._qk_norm(names) if shape.qk_norm else None,
-            out=self.matrix(((names.out, hidden),), queries, shape.out_bias),
+            out=self.matrices.matrix(((names.out, hidden),), queries, shape.out_bias),
             norm_mid=self.norm(names.norm_mid + ".weight", hidden),
-            gate_up=self.matrix(_parts(names.gate_up, (inner, inner)), hidden, shape.mlp_bias),
-            down=self.matrix(((names.down, hidden),), inner, shape.mlp_bias),
+            gate_up=self.matrices.matrix(gate_up, hidden, shape.mlp_bias),
+            down=self.matrices.matrix(((names.down, hidden),), inner, shape.mlp_bias),
             kind=shape.kind_of[index],
             norm_out=self.norm(names.norm_out + ".weight", hidden) if names.norm_out else None,
             norm_down=self.norm(names.norm_down + ".weight", hidden) if names.norm_down else None,
         )
 
-    def ends(self) -> tuple[Tensor, Linear]:
-        """The embedding and the output matrix, which may be one.
-
-        On a CPU the embedding keeps the file's dtype: widening a row at look-up is exact.
-        """
-        size = (self.shape.rows, self.shape.hidden)
-        table = self.checkpoint.get(tensor_names.EMBED, size)
-        own = tensor_names.HEAD in self.checkpoint and not self.shape.tied
-        source = self.checkpoint.get(tensor_names.HEAD, size) if own else table
-        if not own and not self.shape.tied:
-            raise LoadError(
-                f"{self.checkpoint.folder} has no tensor {tensor_names.HEAD}.",
-                "Fetch the model anew.",
-            )
-        head = self._pack(self._place(source), None)
-        if not own and (weight := getattr(head, "weight", None)) is not None:
-            return weight, head
-        exact = self.device.type == "cpu" and table.dtype.itemsize <= self.dtype.itemsize
-        return table.clone() if exact else self._place(table), head
-
-    def matrix(self, parts: tuple[tuple[str, int], ...], width: int, bias: bool) -> Linear:
-        """The named matrices one below the other, as one."""
-        pieces = [self.checkpoint.get(name + ".weight", (rows, width)) for name, rows in parts]
-        vectors = [self.vector(name + ".bias", rows) for name, rows in parts] if bias else []
-        return self._pack(
-            self._place(pieces[0]) if len(pieces) == 1 else self._place_new(torch.cat(pieces)),
-            torch.cat(vectors) if vectors else None,
-        )
-
-    def vector(self, name: str, size: int) -> Tensor:
-        return self._place(self.checkpoint.get(name, (size,)))
-
     def norm(self, name: str, size: int) -> Tensor:
         """A norm's scale; Gemma's files hold what is added to 1, in fp32 as the model computes."""
-        scale = self.vector(name, size)
+        scale = self.matrices.vector(name, size)
         return scale.float() + 1 if self.shape.gemma else scale
 
     def _qk_norm(self, names: tensor_names.LayerNames) -> Tensor:
         q = self.norm(names.q_norm + ".weight", self.shape.head_dim)
         k = self.norm(names.k_norm + ".weight", self.shape.head_dim)
         return torch.cat((q.expand(self.shape.heads, -1), k.expand(self.shape.kv_heads, -1)))
-
-    def _place(self, tensor: Tensor) -> Tensor:
-        """In the run's dtype and never a view of the mapped file, which may be replaced."""
-        return tensor.to(self.device, self.dtype, copy=True)
-
-    def _place_new(self, tensor: Tensor) -> Tensor:
-        """Like `_place`, for a tensor that is ours already."""
-        return tensor.to(self.device, self.dtype)
-
-    def _pack(self, weight: Tensor, bias: Tensor | None) -> Linear:
-        form = self.form
-        if form == "int4" and not can_pack_int4(weight):
-            form = "dense"
-        return make(weight, bias, form)
 
 
 def _parts(names: tuple[str, ...], rows: tuple[int, ...]) -> tuple[tuple[str, int], ...]:

@@ -171,6 +171,12 @@ class Stacked:
         return torch.cat([part(x) for part in self.parts], 1)
 
 
+def packed_bytes(matrices: Sequence[Linear]) -> int:
+    """Bytes of these that are in 4-bit blocks."""
+    parts = [part for x in matrices for part in (x.parts if isinstance(x, Stacked) else (x,))]
+    return sum(part.nbytes for part in parts if isinstance(part, Packed))
+
+
 @dataclass(frozen=True, slots=True)
 class PackedRows:
     """An embedding as its file holds it, of any kind; rows are unpacked when looked up."""
