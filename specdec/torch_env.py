@@ -6,6 +6,7 @@ Each is only a default: what the user's environment says stays.
 from __future__ import annotations
 
 import os
+import warnings
 
 SETTINGS = {
     # Spinning threads starve each other as soon as anything else runs on the machine: one step of
@@ -18,5 +19,7 @@ SETTINGS = {
 
 def prepare() -> None:
     """Set what is not set; without effect once torch is imported."""
+    # int8 drafts need one of these functions; pyproject keeps torch below the first without it.
+    warnings.filterwarnings("ignore", message=r"torch\.quantize_per_tensor, .* are deprecated")
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)

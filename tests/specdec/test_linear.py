@@ -7,11 +7,12 @@ import torch.nn.functional as F  # noqa: N812
 from specdec.errors import LoadError
 from specdec.linear import (
     BAND,
-    FP16_BAND,
+    FBGEMM_BAND,
     GROUP,
     Dense,
     Fp16,
     Int4,
+    Int8,
     OneDnn,
     can_pack_int4,
     dequantise,
@@ -94,7 +95,7 @@ needs_fbgemm = pytest.mark.skipif(not has_fbgemm(), reason="needs fbgemm")
 
 @needs_fbgemm
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("rows", [96, FP16_BAND + 40])
+@pytest.mark.parametrize("rows", [96, FBGEMM_BAND + 40])
 @pytest.mark.parametrize("bias", [False, True])
 def test_fp16_is_the_published_matrix(dtype: torch.dtype, rows: int, bias: bool) -> None:
     weight, vector = random(rows, 64).to(dtype), random(rows, seed=1).to(dtype)
@@ -142,3 +143,32 @@ def test_fp16_leaves_its_input_alone() -> None:
     before = weight.clone()
     Fp16.pack(weight, None)
     assert torch.equal(weight, before)
+
+
+@needs_fbgemm
+@pytest.mark.parametrize("rows", [96, FBGEMM_BAND + 40])
+@pytest.mark.parametrize("bias", [False, True])
+def test_int8_is_near_the_matrix_it_stands_for(rows: int, bias: bool) -> None:
+    weight, vector = random(rows, 64).bfloat16(), random(rows, seed=1).bfloat16()
+    weight[7] *= 1000  # a scale a row: the others do not feel it
+    x = random(5, 64, seed=2).bfloat16()
+    exact = F.linear(x.float(), weight.float(), vector.float() if bias else None)
+    matrix = make(weight, vector if bias else None, "int8")
+    assert isinstance(matrix, Int8)
+    others = [n for n in range(rows) if n != 7]
+    for part in (others, [7]):
+        error = (matrix(x) - exact)[:, part].square().mean().sqrt()
+        assert error <= 0.02 * exact[:, part].square().mean().sqrt()
+    assert (matrix.nbytes, matrix.width) == (weight.numel(), 64)
+
+
+@needs_fbgemm
+def test_int8_keeps_the_matrices_that_read_an_mlp_in_fp16() -> None:
+    assert isinstance(make(random(32, 96).bfloat16(), None, "int8"), Fp16)
+    assert isinstance(make(random(96, 96).bfloat16(), None, "int8"), Int8)
+
+
+@needs_fbgemm
+def test_int8_of_zeros_is_zero() -> None:
+    matrix = Int8.pack(torch.zeros(32, 32).bfloat16(), None)
+    assert torch.equal(matrix(random(2, 32)), torch.zeros(2, 32))
