@@ -95,17 +95,29 @@ def load_model(
     if shape is None:
         return _load_fallback(folder, config, device, dtype, form, reason)
     form, notes = _settle_form(form, device)
+    architecture = (config.get("architectures") or [shape.family])[0]
     with open_checkpoint(folder) as checkpoint:
         matrices = Matrices(checkpoint, device, dtype, form, blocks)
-        weights = _read(matrices, shape, progress or _silent)
+        return lean_model(matrices, shape, architecture, notes, progress)
+
+
+def lean_model(
+    matrices: Matrices,
+    shape: Shape,
+    architecture: str,
+    notes: tuple[str, ...] = (),
+    progress: Progress | None = None,
+) -> Model:
+    """A model of the lean decoder from its matrices, wherever they come from. Raises LoadError."""
+    weights = _read(matrices, shape, progress or _silent)
     step = sum(matrix.nbytes for matrix in weights.matrices())
     stayed = packed_bytes(weights.matrices())
     shared = getattr(weights.head, "weight", None) is weights.embed
     return Model(
-        architecture=(config.get("architectures") or [shape.family])[0],
-        device=device,
-        dtype=dtype,
-        form=form,
+        architecture=architecture,
+        device=matrices.device,
+        dtype=matrices.dtype,
+        form=matrices.form,
         layers=shape.layers,
         kv_heads=shape.kv_heads,
         head_dim=shape.head_dim,

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from pathlib import Path
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from specdec.checkpoint import Checkpoint
 from specdec.errors import LoadError
 from specdec.linear import Form, Linear, can_pack_int4, make
 from specdec.packed import Packed, PackedRows, Stacked
@@ -22,6 +23,20 @@ Part = tuple[str, int]
 """A matrix's name without ".weight", and its rows."""
 
 
+class Tensors(Protocol):
+    """Named tensors: `checkpoint.Checkpoint`, or random ones (`bench`)."""
+
+    @property
+    def folder(self) -> Path:
+        """Where they lie, for messages."""
+
+    def __contains__(self, name: str) -> bool:
+        """Whether there is a tensor of this name."""
+
+    def get(self, name: str, shape: tuple[int, ...]) -> Tensor:
+        """One tensor. Raises LoadError naming what is wrong."""
+
+
 @dataclass(frozen=True, slots=True)
 class Matrices:
     """Reads one matrix at a time, so that few are held twice.
@@ -29,7 +44,7 @@ class Matrices:
     With `packed`, what its file holds in 4-bit blocks stays so, and the rest takes `form`.
     """
 
-    checkpoint: Checkpoint
+    checkpoint: Tensors
     device: torch.device
     dtype: torch.dtype
     form: Form
