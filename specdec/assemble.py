@@ -13,7 +13,8 @@ import torch
 from specdec import device, measure, memory, pairing
 from specdec.depot import Depot, Show, free_bytes, memory_form
 from specdec.device import DeviceChoice
-from specdec.drafters.length import FixedLength, LengthPolicy
+from specdec.drafters.length import DraftCost, FixedLength, Lengths
+from specdec.drafters.plan import Length
 from specdec.drafting import Drafting, Ground, choose_draft
 from specdec.errors import EngineError, FitError
 from specdec.measure import RunnerChoice
@@ -26,7 +27,6 @@ from specdec.scorer import Scorer
 from specdec.session import Session
 from specdec.target import Kind, open_scorer
 from specdec.tokenizer import Decode, end_ids, load_tokenizer
-from specdec.turn import Length
 
 WIDTH = MAX_K + 1
 """Rows of a scoring call: the draft and one more."""
@@ -148,11 +148,12 @@ def _session(pair: Pair, ground: Ground, runner: RunnerChoice, drafting: Draftin
         exact = pair.exact if kind == runner.runner else (None if kind == "static" else False)
         return open_scorer(model, kind, WIDTH, pair.context, len(tokenizer), exact)
 
-    policy = LengthPolicy(runner.costs, drafting.seconds, MAX_K)
+    cost = DraftCost(drafting.seconds, drafting.reading)
+    lengths = Lengths(runner.costs, {drafting.drafter.name: cost}, MAX_K)
 
-    def make_length(k: int | None) -> Length:
-        """A k that was asked for is drafted; None drafts what pays, as learned over all replies."""
-        return policy if k is None else FixedLength(k)
+    def make_length(k: int | None, conversation: str = "") -> Length:
+        """A k that was asked for is drafted; None drafts what pays, as this conversation learns."""
+        return lengths.of(conversation) if k is None else FixedLength(k)
 
     return Session(
         pair=pair,

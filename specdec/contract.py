@@ -89,6 +89,7 @@ class Round:
 
     A character made of several tokens takes the kind of the last. `elapsed` is seconds since the
     first token, by the engine's clock; `new_tokens` counts the reply so far.
+    `k` tokens were asked of `source` ("ngram", a model's id, "" for none), and `reason` says why.
     """
 
     ids: tuple[int, ...]
@@ -99,6 +100,9 @@ class Round:
     seconds: float
     new_tokens: int = 0
     elapsed: float = 0.0
+    k: int = 0
+    source: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from specdec import device, measure, memory, pairing
 from specdec.depot import Depot, Files, free_bytes, memory_form
 from specdec.device import DeviceChoice
 from specdec.drafters.base import Drafter
+from specdec.drafters.cascade import CascadeDrafter
 from specdec.drafters.model import ModelDrafter
 from specdec.drafters.ngram import NgramDrafter
 from specdec.drafters.none import NoDrafter
@@ -33,12 +34,16 @@ _NO_FORM = Choice("-", "no weights")
 
 @dataclass(frozen=True, slots=True)
 class Drafting:
-    """The drafter, why it was chosen, the seconds a drafted token takes, and all candidates."""
+    """The drafter, why it was chosen, and all candidates.
+
+    `seconds` is what a drafted token takes, `reading` what one of a chunk takes to be read.
+    """
 
     drafter: Drafter
     choice: Choice
     dtype: Choice = _NO_FORM
     seconds: float = 0.0
+    reading: float = 0.0
     options: tuple[DraftOption, ...] = ()
     notices: tuple[str, ...] = ()
 
@@ -189,12 +194,16 @@ def _load(
     scorer = open_scorer(model, "fast", ground.width, most, vocab, exact=False)
     _check(scorer, files.entry.name)
     seconds = measure.step_seconds(scorer, [1])[1]
+    reading = measure.reading_seconds(scorer)
     real = "int4" if model.form == "int4" else memory_form(model.dtype)
+    ends = end_ids(ground.files.folder, ground.tokenizer)
+    drafter = CascadeDrafter(ModelDrafter(scorer, choice.value, vocab, ends), NgramDrafter())
     return Drafting(
-        ModelDrafter(scorer, choice.value, vocab, end_ids(ground.files.folder, ground.tokenizer)),
-        choice,
+        drafter,
+        replace(choice, reason=f"{choice.reason}; copies what repeats (n-gram) first"),
         Choice(real, f"{_why(depot, ground.where, real)}: {seconds * 1e3:.1f} ms a token"),
         seconds,
+        reading,
         options,
         tuple(text for text in (files.label, model.reason, *model.notes) if text),
     )

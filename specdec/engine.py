@@ -179,9 +179,8 @@ class LocalEngine:
             session.pair.context,
         )
         text = TextStream(session.decode, sampling.stop)
-        turn = Turn(
-            task, cached.scorer, drafter, session.make_length(request.k if speculates else 0), text
-        )
+        length = session.make_length(request.k if speculates else 0, request.conversation)
+        turn = Turn(task, cached.scorer, drafter, length, text)
         yield from _guarded(turn, cached, _Either(cancel, self._closed))
 
 

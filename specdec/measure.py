@@ -51,6 +51,22 @@ def step_seconds(scorer: Scorer, widths: Sequence[int], repeats: int = REPEATS) 
     return {w: t for (_, w), t in _alternate([(scorer, w) for w in widths], repeats).items()}
 
 
+def reading_seconds(scorer: Scorer, repeats: int = 2) -> float:
+    """Seconds a token takes to be read in a whole chunk, the first of `repeats` warming up.
+
+    The step that waits for it is counted in. Leaves the scorer empty.
+    """
+    took, rows = 0.0, min(scorer.chunk, scorer.capacity - 1)
+    for _ in range(repeats):
+        scorer.rewind(0)
+        start = perf_counter()
+        scorer.prefill([0] * rows)
+        _wait(scorer.score([0]).device)
+        took = perf_counter() - start
+    scorer.rewind(0)
+    return took / rows
+
+
 def choose_runner(model: Model, width: int, capacity: int, vocab: int) -> RunnerChoice:
     """Measure the plain and the exact runner on a short cache and choose; the reason has figures.
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from specdec.detokenize import Decode
 from specdec.drafters.base import Drafter
+from specdec.drafters.plan import Length
 from specdec.pair import Pair
 from specdec.prompt import PromptBuilder
 from specdec.request import ChatRequest, Runner
 from specdec.scorer import Scorer
-from specdec.turn import Length
 
 
 @dataclass(slots=True)
@@ -49,6 +50,12 @@ class Cached:
         self.scorer.rewind(0)
 
 
+class MakeLength(Protocol):
+    """The draft length asked for, or with None what a conversation's outcomes say."""
+
+    def __call__(self, k: int | None, conversation: str = "") -> Length: ...
+
+
 @dataclass(slots=True)
 class Session:
     """`open_scorer` makes the runner that was not chosen, when a race or a check asks for it."""
@@ -60,7 +67,7 @@ class Session:
     drafter: Drafter
     runner: Runner  # what "auto" means: static or fast
     open_scorer: Callable[[Runner], Scorer]
-    make_length: Callable[[int | None], Length]  # k limit -> policy
+    make_length: MakeLength
     _scorers: dict[Runner, Cached] = field(default_factory=dict)
 
     def scorer(self, runner: Runner) -> tuple[Runner, Cached]:

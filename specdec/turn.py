@@ -6,16 +6,16 @@ of conversations, queues or files.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Protocol, TypeVar
 
 from specdec.contract import Cancel, Finished, FinishReason, Notice, Prefill, Round, SpanKind
 from specdec.detokenize import TextStream
 from specdec.drafters.base import Context, Draft, Drafter
-from specdec.drafters.none import NoDrafter
+from specdec.drafters.guard import Guarded
+from specdec.drafters.plan import Length as Length
+from specdec.drafters.plan import Moment, Offer, Plan, taken
 from specdec.metrics import Metrics
 from specdec.noise import Noise
 from specdec.request import Rule, Sampling
@@ -24,19 +24,6 @@ from specdec.scorer import Scorer
 from specdec.verify import Outcome, match, reject
 
 TurnEvent = Prefill | Round | Notice | Finished
-Answer = TypeVar("Answer")
-
-_log = logging.getLogger(__name__)
-
-
-class Length(Protocol):
-    """How many tokens to draft; learns from outcomes only, so that `reject` stays exact."""
-
-    def choose(self) -> tuple[int, str]:
-        """k for the next round, and the reason when it is 0."""
-
-    def learn(self, drafted: int, accepted: int) -> None:
-        """What became of the last draft."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +53,17 @@ class Turn:
         self.tokens = list(task.prompt)  # prompt and reply, end id left out
         self._task = task
         self._target = target
-        self._drafter = drafter
+        self._drafts = Guarded(drafter, self._now)
         self._length = length
         self._text = text
         self._clock = clock
         self._kinds: list[SpanKind] = []  # one a reply token
         self._reason: FinishReason | None = None
         self._rounds = self._drafted = self._first_tokens = 0
-        self._first_s = self._last_s = self._draft_s = 0.0
+        self._first_s = self._last_s = 0.0
         self._away = 0.0  # seconds spent by whoever reads the events
-        self._fault = ""  # why the drafter is off for the rest of this reply
-        self._untold = ""  # the same, until it was said
+        self._off = False  # drafting was judged not to pay
+        self._blocked = self._said = ""  # why nobody can draft, and what was last said of it
 
     def run(self, cancel: Cancel) -> Iterator[TurnEvent]:
         """Ends in exactly one `Finished`. A cancel is seen between prefill chunks and rounds.
@@ -97,26 +84,22 @@ class Turn:
         reused = self._target.length
         try:
             yield from self._prefill(cancel)
-            self._ask(lambda: self._drafter.begin(self.tokens), None)
-            said = ""
+            self._drafts.begin(self.tokens)
             while self._reason is None:
-                k, why = self._k()
-                if k and not self._catch_up(cancel):  # with k = 0 the draft costs nothing
+                plan, offer = self._plan()
+                if offer and offer.behind and not self._catch_up(cancel):
                     break
                 if cancel.is_set():
                     self._reason = "cancelled"
                     break
                 started = self._now()
-                draft = self._propose(k) if k else Draft()
-                yield from self._tell_fault()
-                why = why or draft.reason
-                if why and why != said:
-                    yield Notice(why)
-                    said = why
-                yield self._round(draft, started, began)
+                draft = self._propose(plan.k, offer) if offer else Draft()
+                yield from self._news(plan, draft)
+                yield self._round(plan, offer, draft, started, began)
         finally:
             self._rewind()
-        yield from self._tell_fault()
+        if fault := self._drafts.told():
+            yield Notice(fault)
         self._reason = self._reason or "cancelled"
         self._text.finish()
         rest, spans = self._text.take(last=True)
@@ -143,49 +126,47 @@ class Turn:
 
     def _catch_up(self, cancel: Cancel) -> bool:
         """Let the drafter read what it has not read yet, in pieces. False when cancelled."""
-        started = self._now()
-        try:
-            while not self._ask(lambda: self._drafter.catch_up(self.tokens), True):
-                if cancel.is_set():
-                    self._reason = "cancelled"
-                    return False
-        finally:
-            self._draft_s += self._now() - started
+        while not self._drafts.catch_up(self.tokens):
+            if cancel.is_set():
+                self._reason = "cancelled"
+                return False
         return True
 
-    def _ask(self, question: Callable[[], Answer], otherwise: Answer) -> Answer:
-        """The drafter's answer. One that fails is off for the rest of the reply, which goes on."""
-        try:
-            return question()
-        except Exception as error:  # whatever a drafter does, it is never heard
-            _log.exception("the drafter %s failed", self._drafter.name)
-            self._fault = self._untold = f"The draft failed and is off for this reply: {error}"
-            self._drafter = NoDrafter()
-            return otherwise
-
-    def _tell_fault(self) -> Iterator[Notice]:
-        text, self._untold = self._untold, ""
-        if text:
-            yield Notice(text)
+    def _news(self, plan: Plan, draft: Draft) -> Iterator[Notice]:
+        """What the user should read: a failure, why nobody can draft, and on turning to or off."""
+        if fault := self._drafts.told():
+            yield Notice(fault)
+        if (why := draft.reason or self._blocked) and why != self._said:
+            self._said = why
+            yield Notice(why)
+        if plan.off != self._off:
+            self._off = plan.off
+            yield Notice(plan.reason if plan.off else f"Speculation is on again: {plan.reason}")
 
     def _now(self) -> float:
         return self._clock() - self._away
 
-    def _k(self) -> tuple[int, str]:
-        """Draft length, decided from past outcomes and limits only, and why it is 0.
+    def _plan(self) -> tuple[Plan, Offer | None]:
+        """What to draft and who drafts it, from past outcomes, the tokens and limits only.
 
-        None in the first round: the first token is out before the draft reads the prompt.
+        Nothing in the first round: the first token is out before the draft reads the prompt.
         """
-        if self._rounds == 0 or self._fault:
-            return 0, ""
-        wanted, why = self._length.choose()
+        if self._rounds == 0:
+            return Plan(0, "the first token comes before any draft"), None
         left = min(
             self._task.sampling.max_tokens - len(self._kinds),
             self._task.context - len(self.tokens),
         )
-        return max(0, min(wanted, left - 1, self._target.room() - 1)), why
+        most = max(0, min(left - 1, self._target.room() - 1))
+        offers = self._drafts.offers(self.tokens)
+        plan = self._length.choose(Moment(offers, most, len(self._kinds)))
+        offer = taken(replace(plan, k=min(plan.k, most)), offers)
+        self._blocked = "" if offer else next((o.blocked for o in offers if o.blocked), "")
+        return replace(plan, k=min(plan.k, most) if offer else 0), offer
 
-    def _round(self, draft: Draft, started: float, began: float) -> Round:
+    def _round(
+        self, plan: Plan, offer: Offer | None, draft: Draft, started: float, began: float
+    ) -> Round:
         index = len(self._kinds)
         logits = self._target.score([self.tokens[-1], *draft.tokens])
 
@@ -202,9 +183,9 @@ class Turn:
         outcome = rule(draft, laws, self._task.noise, index)
         kept = self._emit(outcome, len(draft.tokens))
         self._rewind()
-        if draft.tokens:
-            self._length.learn(len(draft.tokens), outcome.accepted)
-        self._ask(lambda: self._drafter.settle(self.tokens, outcome.accepted), None)
+        if offer and draft.tokens:
+            self._length.learn(offer.learned_by, len(draft.tokens), outcome.accepted)
+        self._drafts.settle(self.tokens, outcome.accepted)
         now = self._now()
         self._last_s = now - began
         if self._rounds == 0:
@@ -224,15 +205,17 @@ class Turn:
             now - started,
             len(self._kinds),
             self._last_s - self._first_s,
+            plan.k,
+            offer.source if offer else "",
+            draft.reason or plan.reason,
         )
 
-    def _propose(self, k: int) -> Draft:
-        started = self._now()
+    def _propose(self, k: int, offer: Offer) -> Draft:
         task = self._task
-        context = Context(self.tokens, len(task.prompt), task.sampling, task.rule, task.noise)
-        draft = self._ask(lambda: self._drafter.propose(context, k), Draft())
-        self._draft_s += self._now() - started
-        return draft
+        context = Context(
+            self.tokens, len(task.prompt), task.sampling, task.rule, task.noise, offer.source
+        )
+        return self._drafts.propose(context, k)
 
     def _emit(self, outcome: Outcome, drafted: int) -> int:
         """Append the outcome's tokens up to the first that ends the reply; how many kept ones.
@@ -284,6 +267,6 @@ class Turn:
             accepted=self._kinds.count("kept"),
             first_token_s=self._first_s,
             decode_s=self._last_s - self._first_s,
-            draft_s=self._draft_s,
+            draft_s=self._drafts.seconds,
             first_round_tokens=self._first_tokens,
         )

@@ -11,7 +11,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from specdec.drafters.base import Context, Draft, Drafter
+from specdec.drafters.base import Context, Draft, Drafter, Offer
 
 Table = Callable[[tuple[int, ...]], Tensor]
 """Tokens so far -> logits of the next, float32 [V]."""
@@ -131,6 +131,9 @@ class Proposing:
     def begin(self, tokens: Sequence[int]) -> None:
         """Nothing to prepare."""
 
+    def offers(self, tokens: Sequence[int]) -> Sequence[Offer]:
+        return (Offer(self.name),)
+
     def catch_up(self, tokens: Sequence[int]) -> bool:
         return True
 
@@ -152,6 +155,9 @@ class Withdrawing:
 
     def begin(self, tokens: Sequence[int]) -> None:
         self._inner.begin(tokens)
+
+    def offers(self, tokens: Sequence[int]) -> Sequence[Offer]:
+        return self._inner.offers(tokens)
 
     def catch_up(self, tokens: Sequence[int]) -> bool:
         return self._inner.catch_up(tokens)

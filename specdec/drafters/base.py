@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from specdec.drafters.plan import Offer as Offer
 from specdec.noise import Noise
 from specdec.request import Rule, Sampling
 from specdec.sampling import Law
@@ -39,6 +40,7 @@ class Context:
     sampling: Sampling
     rule: Rule
     noise: Noise
+    source: str = ""  # the offer that was taken; "" leaves it to the drafter
 
 
 class Drafter(Protocol):
@@ -50,11 +52,17 @@ class Drafter(Protocol):
     def begin(self, tokens: Sequence[int]) -> None:
         """A new reply starts after these tokens; keep whatever is a common prefix."""
 
+    def offers(self, tokens: Sequence[int]) -> Sequence[Offer]:
+        """Who could draft what follows `tokens`, the preferred one first; asked every round.
+
+        From the tokens alone, and cheap: nothing is read by a model, nothing is drawn.
+        """
+
     def catch_up(self, tokens: Sequence[int]) -> bool:
         """Read at most one chunk of what is not read yet; True when `propose` may be called.
 
-        The turn calls it until True before it proposes, and looks for a cancel in between. A few
-        last tokens may be left for `propose`, to be read with its first step.
+        The turn calls it until True before it proposes from an offer that is `behind`, and looks
+        for a cancel in between. A few last tokens may be left for the first step of `propose`.
         """
 
     def propose(self, context: Context, k: int) -> Draft:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from specdec.drafters.base import Context, Draft
+from specdec.drafters.base import Context, Draft, Offer
 from specdec.noise import Stream
 from specdec.request import MAX_K
 from specdec.sampling import Law, draw, law
@@ -37,6 +37,13 @@ class ModelDrafter:
     def begin(self, tokens: Sequence[int]) -> None:
         """Keep the common prefix with what is cached, by ids."""
         self._keep(tokens)
+
+    def offers(self, tokens: Sequence[int]) -> Sequence[Offer]:
+        """Itself, behind by what does not fit its first step; blocked once the chat outgrew it."""
+        blocked = self._outgrown() if len(tokens) > self._scorer.capacity else ""
+        missing = self._missing(tokens)
+        behind = missing if missing > self._step() else 0
+        return (Offer(self.name, behind=behind, blocked=blocked),)
 
     def catch_up(self, tokens: Sequence[int]) -> bool:
         """Read one chunk, unless what is missing fits the first step, or all never can."""

@@ -8,9 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from specdec.drafters.base import Context, Draft
+from specdec.drafters.base import Context, Draft, Offer
 
 LONGEST, SHORTEST = 4, 2
+
+_FAR = 12
+"""A run at least this long is a copy of a passage, not of a phrase: it is learned apart."""
+
+_HOPE = {"short run": 0.4, "run": 0.6, "long run": 0.85}
 
 
 class NgramDrafter:
@@ -26,22 +31,37 @@ class NgramDrafter:
     def begin(self, tokens: Sequence[int]) -> None:
         """Nothing is read yet; `propose` extends the index."""
 
+    def offers(self, tokens: Sequence[int], least: int = SHORTEST) -> Sequence[Offer]:
+        """A copy, where a run of at least `least` last tokens was seen before."""
+        self._extend(tokens)
+        place, run = self._find(tokens)
+        if run < least:
+            return ()
+        if run == LONGEST:
+            run = _run(tokens, place)
+        length = "short run" if run < LONGEST else "run" if run < _FAR else "long run"
+        return (Offer(self.name, f"{self.name}, {length}", hope=_HOPE[length]),)
+
     def catch_up(self, tokens: Sequence[int]) -> bool:
         """Reading is too cheap to be done in pieces."""
         return True
 
     def propose(self, context: Context, k: int) -> Draft:
         """What followed the most recent earlier place of the longest known run of last tokens."""
-        tokens = context.tokens
-        self._extend(tokens)
-        for n in range(LONGEST, SHORTEST - 1, -1):
-            place = self._after.get(tuple(tokens[-n:])) if n <= len(tokens) else None
-            if place is not None:
-                return _copied(tokens, place, k)
-        return Draft()
+        self._extend(context.tokens)
+        place, run = self._find(context.tokens)
+        return _copied(context.tokens, place, k) if run else Draft()
 
     def settle(self, tokens: Sequence[int], accepted: int) -> None:
         """The index grows at the next `propose`; drafted tokens never enter it."""
+
+    def _find(self, tokens: Sequence[int]) -> tuple[int, int]:
+        """Where the follower of the longest known run of last tokens is, and how long; or 0, 0."""
+        for n in range(LONGEST, SHORTEST - 1, -1):
+            place = self._after.get(tuple(tokens[-n:])) if n <= len(tokens) else None
+            if place is not None:
+                return place, n
+        return 0, 0
 
     def _extend(self, tokens: Sequence[int]) -> None:
         """Index every run that has a follower: all but the one that ends the sequence."""
@@ -52,6 +72,13 @@ class NgramDrafter:
             for n in range(SHORTEST, min(LONGEST, place) + 1):
                 self._after[tuple(tokens[place - n : place])] = place
         self._seen.extend(tokens[known:])
+
+
+def _run(tokens: Sequence[int], place: int) -> int:
+    """How many tokens before `place` equal the last ones: at most `_FAR`."""
+    end = len(tokens)
+    most = min(_FAR, place)
+    return next((n for n in range(most) if tokens[place - 1 - n] != tokens[end - 1 - n]), most)
 
 
 def _copied(tokens: Sequence[int], place: int, k: int) -> Draft:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from specdec.drafters.base import Context, Draft
+from specdec.drafters.base import Context, Draft, Offer
 
 
 class NoDrafter:
@@ -15,6 +15,10 @@ class NoDrafter:
 
     def begin(self, tokens: Sequence[int]) -> None:
         """Nothing to prepare."""
+
+    def offers(self, tokens: Sequence[int]) -> Sequence[Offer]:
+        """Nobody."""
+        return ()
 
     def catch_up(self, tokens: Sequence[int]) -> bool:
         """Nothing to read."""

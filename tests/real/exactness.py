@@ -15,6 +15,7 @@ from specdec.contract import Finished, Message, NeverCancel, Runner, Sampling
 from specdec.detokenize import TextStream
 from specdec.drafters.base import Drafter
 from specdec.drafters.none import NoDrafter
+from specdec.drafters.plan import Moment, Plan
 from specdec.noise import Noise
 from specdec.session import Session
 from specdec.turn import Task, Turn
@@ -37,10 +38,10 @@ class Cycle:
         self._ks: Iterator[int] = itertools.cycle(ks)
         self.outcomes: list[tuple[int, int]] = []
 
-    def choose(self) -> tuple[int, str]:
-        return next(self._ks), ""
+    def choose(self, moment: Moment) -> Plan:
+        return Plan(next(self._ks))
 
-    def learn(self, drafted: int, accepted: int) -> None:
+    def learn(self, kind: str, drafted: int, accepted: int) -> None:
         self.outcomes.append((drafted, accepted))
 
 

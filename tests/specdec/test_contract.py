@@ -69,13 +69,18 @@ def test_empty_stop_string_is_refused() -> None:
 
 
 def test_events_and_errors_cross_a_pipe_unchanged() -> None:
-    event = Round((1, 2), "ab", (Span(0, 2, "kept"),), 3, 2, 0.1)
+    event = Round((1, 2), "ab", (Span(0, 2, "kept"),), 3, 2, 0.1, k=4, source="ngram", reason="r")
     request = ChatRequest((Message("user", "hi", (1,)),), Sampling(stop=("x",)))
     failed = Failed(ErrorInfo.of(SettingError("what", "do")))
     for value in (event, request, failed, Finished("end", Metrics(new_tokens=3))):
         assert pickle.loads(pickle.dumps(value)) == value
     error = pickle.loads(pickle.dumps(EngineError("what", "do")))
     assert (type(error), error.message, error.hint) == (EngineError, "what", "do")
+
+
+def test_a_round_without_a_choice_names_none() -> None:
+    plain = Round((1,), "a", (), 0, 0, 0.1)
+    assert (plain.k, plain.source, plain.reason) == (0, "", "")
 
 
 def test_an_error_as_data_comes_back_as_its_kind() -> None:

@@ -18,6 +18,7 @@ from specdec.contract import NeverCancel, Round
 from specdec.detokenize import TextStream
 from specdec.drafters.base import Drafter
 from specdec.drafters.model import ModelDrafter
+from specdec.drafters.plan import Moment, Plan
 from specdec.noise import Noise
 from specdec.request import Rule, Sampling
 from specdec.sampling import law
@@ -61,10 +62,10 @@ class Cycle:
     def __init__(self, ks: Sequence[int]) -> None:
         self._ks = itertools.cycle(ks)
 
-    def choose(self) -> tuple[int, str]:
-        return next(self._ks), ""
+    def choose(self, moment: Moment) -> Plan:
+        return Plan(next(self._ks))
 
-    def learn(self, drafted: int, accepted: int) -> None:
+    def learn(self, kind: str, drafted: int, accepted: int) -> None:
         """Nothing."""
 
 

@@ -9,10 +9,11 @@ import pytest
 
 from specdec.contract import Finished, Notice, Prefill, Round, Sampling
 from specdec.detokenize import TextStream
-from specdec.drafters.base import Context, Draft, Drafter
+from specdec.drafters.base import Context, Draft, Drafter, Offer
 from specdec.drafters.length import FixedLength
 from specdec.drafters.model import ModelDrafter
 from specdec.drafters.none import NoDrafter
+from specdec.drafters.plan import Moment, Plan
 from specdec.noise import Noise
 from specdec.request import Rule
 from specdec.turn import Length, Task, Turn, TurnEvent
@@ -42,10 +43,10 @@ class Cycle:
         self._ks = itertools.cycle(ks)
         self.learned: list[tuple[int, int]] = []
 
-    def choose(self) -> tuple[int, str]:
-        return next(self._ks), ""
+    def choose(self, moment: Moment) -> Plan:
+        return Plan(next(self._ks))
 
-    def learn(self, drafted: int, accepted: int) -> None:
+    def learn(self, kind: str, drafted: int, accepted: int) -> None:
         self.learned.append((drafted, accepted))
 
 
@@ -245,10 +246,10 @@ def test_prefill_goes_to_the_chunk_borders_and_reports() -> None:
 
 def test_why_nothing_is_drafted_is_said_once() -> None:
     class Off:
-        def choose(self) -> tuple[int, str]:
-            return 0, "it does not pay here"
+        def choose(self, moment: Moment) -> Plan:
+            return Plan(0, "it does not pay here", off=True)
 
-        def learn(self, drafted: int, accepted: int) -> None:
+        def learn(self, kind: str, drafted: int, accepted: int) -> None:
             raise AssertionError("nothing was drafted")
 
     target, drafter, _ = pair(7)
@@ -259,6 +260,9 @@ def test_why_nothing_is_drafted_is_said_once() -> None:
 
 def test_a_useless_draft_never_changes_the_words() -> None:
     class Liar(NoDrafter):
+        def offers(self, tokens: Sequence[int]) -> Sequence[Offer]:
+            return (Offer("liar"),)
+
         def propose(self, context: Context, k: int) -> Draft:
             return Draft(tuple((context.tokens[-1] + 1 + j) % V for j in range(k)), (None,) * k)
 

@@ -8,7 +8,7 @@ import pytest
 
 from specdec.contract import Finished, NeverCancel, Notice, Round, Sampling
 from specdec.detokenize import TextStream
-from specdec.drafters.base import Context, Draft, Drafter
+from specdec.drafters.base import Context, Draft, Drafter, Offer
 from specdec.drafters.length import FixedLength
 from specdec.drafters.none import NoDrafter
 from specdec.errors import EngineError
@@ -193,6 +193,10 @@ class Failing(NoDrafter):
     def begin(self, tokens: Sequence[int]) -> None:
         self._fail("begin", 99)
 
+    def offers(self, tokens: Sequence[int]) -> Sequence[Offer]:
+        self._fail("offers", len(tokens))
+        return (Offer(self.name, behind=1),)
+
     def catch_up(self, tokens: Sequence[int]) -> bool:
         self._fail("catch_up", len(tokens))
         return True
@@ -209,7 +213,7 @@ class Failing(NoDrafter):
             raise RuntimeError("broken draft")
 
 
-@pytest.mark.parametrize("step", ["begin", "catch_up", "propose", "settle"])
+@pytest.mark.parametrize("step", ["begin", "offers", "catch_up", "propose", "settle"])
 def test_a_drafter_that_fails_is_off_and_the_reply_goes_on(step: str) -> None:
     reply = (7, 8, 7, 9, 7, 10, 7, 11, 7, 12)
     target = TableScorer(scripted_table((*reply, END), len(PROMPT), V), V)
