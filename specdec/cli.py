@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import fields
 
-from specdec import catalogue
+from specdec import catalogue, cli_check
 from specdec.contract import (
     ChatEngine,
     ChatRequest,
@@ -60,6 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     _engine_arguments(generate)
     _request_arguments(generate)
     generate.set_defaults(run=_generate)
+    cli_check.add_command(commands, _engine_arguments, _options)
     return parser
 
 

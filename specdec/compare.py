@@ -62,7 +62,7 @@ def compare(session: Session, reply: Reply, cancel: Cancel) -> Comparison:
         before = (*prompt, *plain[:place])
         cached.scorer.rewind(len(before) - 1)
         logits = cached.scorer.score(before[-1:])[0]
-        gap = _gap(logits, task, before, expected[0], got[0])
+        gap = gap_between(logits, task, before, expected[0], got[0])
     return Comparison(
         False,
         place + 1,
@@ -73,7 +73,9 @@ def compare(session: Session, reply: Reply, cancel: Cancel) -> Comparison:
     )
 
 
-def _gap(logits: Tensor, task: Task, before: Sequence[int], expected: int, got: int) -> float:
+def gap_between(
+    logits: Tensor, task: Task, before: Sequence[int], expected: int, got: int
+) -> float:
     """Distance of two tokens in logit/T - log E, filters aside; in logits at T = 0."""
     greedy = task.sampling.temperature == 0
     plain = replace(

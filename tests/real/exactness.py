@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from specdec import prompt_sets
-from specdec.contract import Finished, Message, NeverCancel, Runner, Sampling
-from specdec.detokenize import TextStream
+from specdec.contract import Runner, Sampling
 from specdec.drafters.base import Drafter
 from specdec.drafters.none import NoDrafter
-from specdec.drafters.plan import Moment, Plan
-from specdec.noise import Noise
 from specdec.session import Session
-from specdec.turn import Task, Turn
+from specdec.trial import make_task, outcome, say
 
 CHANGING = (3, 7, 0, 1, 5, 2)
 LENGTHS: tuple[tuple[int, ...], ...] = ((1,), (2,), (4,), (7,), CHANGING)
@@ -29,20 +26,6 @@ def prompts(count: int) -> list[str]:
     kinds = [prompt_sets.load(kind) for kind in prompt_sets.kinds()]
     mixed = [text for row in itertools.zip_longest(*kinds) for text in row if text]
     return mixed[:count]
-
-
-class Cycle:
-    """These draft lengths in turn, one a round."""
-
-    def __init__(self, ks: Sequence[int]) -> None:
-        self._ks: Iterator[int] = itertools.cycle(ks)
-        self.outcomes: list[tuple[int, int]] = []
-
-    def choose(self, moment: Moment) -> Plan:
-        return Plan(next(self._ks))
-
-    def learn(self, kind: str, drafted: int, accepted: int) -> None:
-        self.outcomes.append((drafted, accepted))
 
 
 @dataclass
@@ -58,22 +41,12 @@ class Exactness:
     def reply(
         self, text: str, sampling: Sampling, drafter: Drafter, ks: Sequence[int]
     ) -> tuple[int, ...]:
-        prompt = self.session.prompts.build([Message("user", text)], 2000).ids
         _, cached = self.session.scorer(self.runner)
-        cached.keep_prefix(prompt, fresh=True)
-        drafter.begin(())
-        noise = Noise.of(sampling.seed or 0, prompt)
-        task = Task(prompt, sampling, "match", noise, self.session.end_ids, 4096)
-        length = Cycle(ks)
-        turn = Turn(task, cached.scorer, drafter, length, TextStream(self.session.decode))
-        last = list(turn.run(NeverCancel()))[-1]
-        assert isinstance(last, Finished)
-        for drafted, accepted in length.outcomes:
-            if not drafted:
-                continue
-            kind = "full" if accepted == drafted else "partial" if accepted else "zero"
-            self.seen[kind] += 1
-        return last.ids
+        cached.forget()
+        task = make_task(self.session, text, sampling)
+        said = say(self.session, cached.scorer, task, drafter, ks)
+        self.seen.update(outcome(*pair) for pair in said.outcomes)
+        return said.ids
 
     def compare(
         self,
