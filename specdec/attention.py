@@ -39,11 +39,13 @@ class View:
 class Step:
     """m rows go to positions start..start+m and see cache slots before `slots`, masked.
 
+    A captured call has its positions in a tensor, int64 [m], so that it can be repeated elsewhere.
+
     The attention takes its queries in `blocks` of `tile` rows, the last one padded: with a fixed
     tile, its geometry for a row depends on `start` alone.
     """
 
-    start: int
+    start: int | Tensor
     slots: int
     tile: int
     blocks: int
@@ -133,14 +135,27 @@ def _capped(rows: Tensor, seen: Tensor, mask: Tensor | None, scale: float, cap: 
     return torch.stack(out)
 
 
-def rotate(x: Tensor, turn: Turn, start: int) -> Tensor:
+def store(cache: Tensor, start: int | Tensor, keys: Tensor, values: Tensor) -> None:
+    """Write K and V [m, kv_heads, head_dim] to a layer's cache [2, kv_heads, slots, head_dim]."""
+    for which, rows in enumerate((keys.transpose(0, 1), values.transpose(0, 1))):
+        if isinstance(start, Tensor):
+            cache[which].index_copy_(1, start, rows)
+        else:
+            cache[which, :, start : start + len(keys)] = rows
+
+
+def rotate(x: Tensor, turn: Turn, start: int | Tensor) -> Tensor:
     """Turn the first n numbers of x [m, heads, head_dim], whose rows stand at start..start+m."""
     size = turn.cos.shape[-1]
     if size < x.shape[-1]:
         return torch.cat((rotate(x[..., :size], turn, start), x[..., size:]), -1)
     low, high = x.chunk(2, -1)
-    end = start + x.shape[0]
-    return torch.addcmul(x * turn.cos[start:end], torch.cat((high, low), -1), turn.sin[start:end])
+    if isinstance(start, Tensor):
+        cos, sin = turn.cos.index_select(0, start), turn.sin.index_select(0, start)
+    else:
+        end = start + x.shape[0]
+        cos, sin = turn.cos[start:end], turn.sin[start:end]
+    return torch.addcmul(x * cos, torch.cat((high, low), -1), sin)
 
 
 def make_turns(

@@ -33,12 +33,14 @@ class Layout:
 
     `counts`: the numbers of rows that matrices may see, ascending to `width`; calls are padded to
     the next. `fixed`: the attention takes tiles of one size, and the slots it reads follow from
-    the position. The plain fast runner takes all counts and is not fixed.
+    the position. The plain fast runner takes all counts and is not fixed. `doubling`: the slots
+    read grow twofold instead of by `STEP`, for runners that prepare each size.
     """
 
     width: int
     counts: tuple[int, ...]
     fixed: bool
+    doubling: bool = False
 
     @classmethod
     def plain(cls, width: int) -> Layout:
@@ -48,6 +50,14 @@ class Layout:
     def padded(self, rows: int) -> int:
         """Rows that a call with `rows` scores."""
         return next(count for count in self.counts if count >= rows)
+
+    def span(self, length: int) -> tuple[int, int]:
+        """Between which borders a call after `length` tokens stands; it reads up to the second."""
+        if not self.doubling or length < STEP:
+            floor = length // STEP * STEP
+            return floor, floor + STEP
+        floor = STEP << (length // STEP).bit_length() - 1
+        return floor, 2 * floor
 
 
 def prefill_chunk(device: torch.device) -> int:
@@ -73,7 +83,8 @@ class LeanScorer:
         self._weights = weights
         self._device = device
         # padded rows may be written past the capacity, and slots are read in whole steps
-        slots = -(-capacity // STEP) * STEP + layout.width
+        self._slots = -(-capacity // STEP) * STEP
+        slots = self._slots + layout.width
         self._buffers = decoder.make_buffers(weights.shape, slots, weights.dtype, device)
         self._length = 0
         self._clean = 0  # leading tokens that whole prefill chunks wrote
@@ -88,7 +99,7 @@ class LeanScorer:
 
     def room(self) -> int:
         most = min(self.layout.width, self.capacity - self._length)
-        return min(most, self._border() - self._length) if self.layout.fixed else most
+        return min(most, self._span()[1] - self._length) if self.layout.fixed else most
 
     def prefill(self, ids: Sequence[int]) -> None:
         start, rows = self._length, len(ids)
@@ -102,18 +113,17 @@ class LeanScorer:
             self._clean = border
 
     def score(self, ids: Sequence[int]) -> Tensor:
+        return self.score_tensor(self._tensor(ids))
+
+    def score_tensor(self, ids: Tensor) -> Tensor:
+        """As `score`, for ids (int64 [m]) that are on the device: the host need not know them."""
         start, rows, layout = self._length, len(ids), self.layout
         if not 1 <= rows <= self.room():
             raise ValueError(f"score of {rows} rows at {start}: there is room for {self.room()}")
         rest = layout.padded(rows) - rows
-        if layout.fixed:
-            step = self._step(start, rows + rest, border := self._border(), TILE, border - STEP)
-        else:
-            step = self._step(start, rows, start + rows, rows, start)
-        tensor = self._tensor([*ids, *([0] * rest)])
-        hidden = decoder.hidden_states(self._weights, tensor, self._buffers, step)
+        logits = self._logits(F.pad(ids, (0, rest)) if rest else ids)
         self._length += rows
-        return fit_vocab(decoder.logits(self._weights, hidden)[:rows], self.vocab)
+        return fit_vocab(logits[:rows], self.vocab)
 
     def rewind(self, length: int) -> None:
         if not 0 <= length <= self._length:
@@ -121,8 +131,20 @@ class LeanScorer:
         self._length = length
         self._clean = min(self._clean, length // self.chunk * self.chunk)
 
-    def _border(self) -> int:
-        return (self._length // STEP + 1) * STEP
+    def _logits(self, ids: Tensor) -> Tensor:
+        """Score `ids` [m], padding included, from the cached length on: [m, rows of the head]."""
+        start, rows = self._length, len(ids)
+        if self.layout.fixed:
+            floor, border = self._span()
+            step = self._step(start, rows, border, TILE, floor)
+        else:
+            step = self._step(start, rows, start + rows, rows, start)
+        hidden = decoder.hidden_states(self._weights, ids, self._buffers, step)
+        return decoder.logits(self._weights, hidden)
+
+    def _span(self) -> tuple[int, int]:
+        floor, border = self.layout.span(self._length)
+        return floor, min(border, self._slots)
 
     def _step(self, start: int, rows: int, slots: int, tile: int, floor: int) -> Step:
         shape, like = self._weights.shape, self._buffers.kv
