@@ -3,8 +3,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from transformers import AutoConfig
 
-from specdec.families import shape_of
+from specdec.families import FAMILIES, shape_of
 from specdec.layer_kinds import Kind
 from specdec.rope import Rope
 
@@ -124,6 +125,61 @@ def test_says_why_it_cannot(changes: dict[str, Any], word: str) -> None:
     shape, reason = shape_of({**BASE, **changes})
     assert shape is None
     assert word in reason
+
+
+NO_MATHS = {
+    # training, tokens and bookkeeping
+    "architectures", "model_type", "dtype", "transformers_version", "initializer_range",
+    "use_cache", "bos_token_id", "eos_token_id", "pad_token_id", "chunk_size_feed_forward",
+    "id2label", "label2id", "is_encoder_decoder", "output_attentions", "output_hidden_states",
+    "problem_type", "return_dict", "_name_or_path",
+    # dropout, which is for training
+    "attention_dropout", "resid_pdrop", "embd_pdrop",
+    # tensor parallel training of Llama 2; ignored by transformers since 5
+    "pretraining_tp",
+}  # fmt: skip
+"""Fields that change no logit, in any family."""
+
+UNREAD = {
+    "gemma3_text": {
+        "attn_logit_softcapping",  # its attention reads it nowhere
+        "_sliding_window_pattern",  # written beside layer_types, which says it
+    },
+    "phi3": {"original_max_position_embeddings"},  # for longrope, which is refused
+}
+
+
+def other(value: Any) -> Any:
+    """Something else of the same type, legal or not."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, dict):
+        return {"rope_type": "default", "rope_theta": 123.0}
+    if isinstance(value, list):
+        kinds = {"sliding_attention": "full_attention", "full_attention": "sliding_attention"}
+        return [kinds.get(value[0], 0), *value[1:]]
+    if isinstance(value, str):
+        return "another"
+    return 7 if value is None else value * 2
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_field_is_read_or_refused_or_changes_nothing(family: str) -> None:
+    """What a new transformers adds to a config shows here, not as a model that talks nonsense."""
+    windows = {"use_sliding_window": True, "sliding_window": 64}
+    more = {k: v for k, v in windows.items() if k in AutoConfig.for_model(family).to_dict()}
+    saved = AutoConfig.for_model(family, num_hidden_layers=32, **more).to_dict()
+    implied = {k: v for k, v in saved.items() if k not in ("layer_types", "no_rope_layers")}
+    unread = {
+        name
+        for name in set(saved) - NO_MATHS
+        if all(
+            shape_of(base) == shape_of({**base, name: other(base[name])})
+            for base in (saved, implied)
+            if name in base
+        )
+    }
+    assert unread == UNREAD.get(family, set())
 
 
 def test_a_missing_number_is_named() -> None:
