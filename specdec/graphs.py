@@ -48,7 +48,7 @@ class Cuda:
     def capture(self, work: Work) -> Work:
         """Warm up on a side stream, as torch's notes on CUDA graphs ask, then record."""
         with torch.cuda.device(self._device):
-            side = torch.cuda.Stream()
+            side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
             side.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(side):
                 for _ in range(WARM_UPS):

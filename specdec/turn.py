@@ -19,9 +19,8 @@ from specdec.drafters.plan import Moment, Offer, Plan, taken
 from specdec.metrics import Metrics
 from specdec.noise import Noise
 from specdec.request import Rule, Sampling
-from specdec.sampling import Law, law
 from specdec.scorer import Scorer
-from specdec.verify import Outcome, match, reject
+from specdec.verify import Outcome, Rows, judge
 
 TurnEvent = Prefill | Round | Notice | Finished
 
@@ -168,19 +167,10 @@ class Turn:
         self, plan: Plan, offer: Offer | None, draft: Draft, started: float, began: float
     ) -> Round:
         index = len(self._kinds)
+        task = self._task
         logits = self._target.score([self.tokens[-1], *draft.tokens])
-
-        def laws(j: int) -> Law:
-            """p for draft position j: it sees the tokens before it, accepted or drafted (A08)."""
-            return law(
-                logits[j],
-                self._task.sampling,
-                [*self.tokens, *draft.tokens[:j]],
-                len(self._task.prompt),
-            )
-
-        rule = match if self._task.rule == "match" else reject
-        outcome = rule(draft, laws, self._task.noise, index)
+        rows = Rows(logits, task.sampling, self.tokens, len(task.prompt))
+        outcome = judge(task.rule, draft, rows, task.noise, index)
         kept = self._emit(outcome, len(draft.tokens))
         self._rewind()
         if offer and draft.tokens:
