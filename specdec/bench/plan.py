@@ -1,0 +1,99 @@
+"""What a benchmark was asked to do: models, prompts by kind, engines, sizes. No torch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from specdec import prompt_sets
+from specdec.errors import SettingError
+from specdec.options import EngineOptions
+
+OWN, TRANSFORMERS, LLAMA = "specdec", "transformers", "llama.cpp"
+PEERS = (TRANSFORMERS, LLAMA)
+
+AUTO = "auto"
+"""The draft that the program would take by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A llama.cpp server binary and the file it serves."""
+
+    binary: Path
+    gguf: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`prompts` by kind, in order; `tokens` are made for each reply, end ids or not.
+
+    `drafts` holds registry ids, folders, "ngram", and "auto" for what the program would take.
+    """
+
+    options: EngineOptions
+    target: str | None
+    drafts: tuple[str, ...]
+    prompts: Mapping[str, tuple[str, ...]]
+    tokens: int
+    runs: int
+    peers: tuple[str, ...] = (TRANSFORMERS,)
+    server: Server | None = None
+
+    def __post_init__(self) -> None:
+        """Raises SettingError for sizes that measure nothing, unknown peers, missing files."""
+        for name, value, least in (("tokens", self.tokens, 2), ("runs", self.runs, 1)):
+            if value < least:
+                raise SettingError(f"--{name} is {value}.", f"It must be at least {least}.")
+        for peer in self.peers:
+            if peer not in PEERS:
+                raise SettingError(f"There is no peer {peer!r}.", f"Use {', '.join(PEERS)}, none.")
+        if LLAMA in self.peers and self.server is None:
+            raise SettingError(
+                "llama.cpp needs its server and a file.", "Add --llama-server PATH --gguf FILE."
+            )
+
+
+def names(given: Sequence[str]) -> tuple[str, ...]:
+    """Options that may be repeated or hold commas, as one list without repeats."""
+    found = [part.strip() for text in given for part in text.split(",")]
+    return tuple(dict.fromkeys(part for part in found if part))
+
+
+def prompts_by_kind(
+    kinds: Sequence[str], file: Path | None, first: int | None
+) -> dict[str, tuple[str, ...]]:
+    """The prompts of these kinds, at most `first` of each; all kinds when none is named.
+
+    Raises SettingError for an unknown kind or a file that does not hold prompts by kind.
+    """
+    every = read_prompts(file) if file else {k: prompt_sets.load(k) for k in prompt_sets.kinds()}
+    for kind in kinds:
+        if kind not in every:
+            raise SettingError(f"There are no prompts of the kind {kind!r}.", _known(every))
+    if first is not None and first < 1:
+        raise SettingError(f"--first is {first}.", "It must be at least 1.")
+    return {kind: every[kind][:first] for kind in kinds or every}
+
+
+def _known(every: Mapping[str, tuple[str, ...]]) -> str:
+    return f"Kinds: {', '.join(every)}."
+
+
+def read_prompts(file: Path) -> dict[str, tuple[str, ...]]:
+    """Prompts of one's own: {"kind": ["prompt", ...], ...}. Raises SettingError."""
+    hint = 'Write {"a kind": ["a prompt", ...], ...}.'
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise SettingError(f"{file} cannot be read: {error}.", hint) from error
+    rows = found if isinstance(found, dict) else {}
+    if not rows or not all(_are_texts(texts) for texts in rows.values()):
+        raise SettingError(f"{file} does not hold lists of prompts by kind.", hint)
+    return {kind: tuple(texts) for kind, texts in rows.items()}
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(t, str) and t for t in value)
