@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 
 from specdec import catalogue, cli_check
+from specdec.bench import command as bench
 from specdec.contract import (
     ChatEngine,
     ChatRequest,
@@ -61,6 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     _request_arguments(generate)
     generate.set_defaults(run=_generate)
     cli_check.add_command(commands, _engine_arguments, _options)
+    bench.add_command(commands, _engine_arguments, _options)
     return parser
 
 
