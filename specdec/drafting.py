@@ -29,6 +29,9 @@ from specdec.tokenizer import end_ids
 
 _log = logging.getLogger(__name__)
 
+_READ = 16
+"""Steps of the draft that reading may cost at once; what lies further back it does without."""
+
 _NO_FORM = Choice("-", "no weights")
 
 
@@ -197,9 +200,10 @@ def _load(
     reading = measure.reading_seconds(scorer)
     real = "int4" if model.form == "int4" else memory_form(model.dtype)
     ends = end_ids(ground.files.folder, ground.tokenizer)
-    drafter = CascadeDrafter(ModelDrafter(scorer, choice.value, vocab, ends), NgramDrafter())
+    reach = max(2 * scorer.chunk, int(_READ * seconds / reading))
+    drafter = ModelDrafter(scorer, choice.value, vocab, ends, reach)
     return Drafting(
-        drafter,
+        CascadeDrafter(drafter, NgramDrafter()),
         replace(choice, reason=f"{choice.reason}; copies what repeats (n-gram) first"),
         Choice(real, f"{_why(depot, ground.where, real)}: {seconds * 1e3:.1f} ms a token"),
         seconds,

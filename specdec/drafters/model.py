@@ -1,6 +1,7 @@
 """Drafts with a smaller model of the same tokens. Knows a Scorer and laws; nothing of the target.
 
-The draft's cache is always a prefix of the true tokens plus, after `propose`, of its own draft.
+The draft's cache is always a stretch of the true tokens plus, after `propose`, of its own draft:
+from their beginning, or from where it began anew when it was far behind.
 """
 
 from __future__ import annotations
@@ -22,16 +23,21 @@ class ModelDrafter:
 
     `vocab` is the number of ids the target knows: the draft's rows beyond it are never proposed.
     `ends` are the end ids: nothing is drafted after one. That is decided from x_<j, before x_j is
-    drawn, so `reject` stays exact (DESIGN 4).
+    drawn, so `reject` stays exact (DESIGN 4). With a `reach`, one that is behind by more than twice
+    as many tokens begins anew with the last `reach`: a draft may know less, and reading costs time.
     """
 
     wants_hidden = False
 
-    def __init__(self, scorer: Scorer, name: str, vocab: int, ends: frozenset[int]) -> None:
+    def __init__(
+        self, scorer: Scorer, name: str, vocab: int, ends: frozenset[int], reach: int = 0
+    ) -> None:
         self.name = name
         self._scorer = scorer
         self._vocab = vocab
         self._ends = ends
+        self._reach = min(reach, scorer.capacity // 2)
+        self._start = 0  # where in the tokens the cache begins
         self._cached: list[int] = []  # ids whose keys and values the scorer holds
 
     def begin(self, tokens: Sequence[int]) -> None:
@@ -40,33 +46,38 @@ class ModelDrafter:
 
     def offers(self, tokens: Sequence[int]) -> Sequence[Offer]:
         """Itself, behind by what does not fit its first step; blocked once the chat outgrew it."""
-        blocked = self._outgrown() if len(tokens) > self._scorer.capacity else ""
         missing = self._missing(tokens)
+        if self._far(missing):
+            return (Offer(self.name, behind=self._reach),)
+        blocked = self._outgrown() if len(tokens) - self._start > self._scorer.capacity else ""
         behind = missing if missing > self._step() else 0
         return (Offer(self.name, behind=behind, blocked=blocked),)
 
     def catch_up(self, tokens: Sequence[int]) -> bool:
         """Read one chunk, unless what is missing fits the first step, or all never can."""
         self._keep(tokens)
-        if len(tokens) > self._scorer.capacity or self._missing(tokens) <= self._step():
+        if self._far(self._missing(tokens)):
+            self._forget(len(tokens) - self._reach)
+        read = len(tokens) - self._start
+        if read > self._scorer.capacity or self._missing(tokens) <= self._step():
             return True
         done, chunk = self._scorer.length, self._scorer.chunk
         border = (done // chunk + 1) * chunk
-        piece = list(tokens[done : min(border, len(tokens) - 1)])
+        piece = list(tokens[self._start + done : self._start + min(border, read - 1)])
         self._scorer.prefill(piece)
         self._cached += piece
         return self._missing(tokens) <= self._step()
 
     def propose(self, context: Context, k: int) -> Draft:
         """At most k tokens; none, with the reason, once the chat outgrew the draft's window."""
-        k = min(k, self._scorer.capacity - len(context.tokens) + 1)
-        if k <= 0:
-            return Draft(reason=self._outgrown())
         while not self.catch_up(context.tokens):
             pass
+        k = min(k, self._scorer.capacity - len(context.tokens) + self._start + 1)
+        if k <= 0:
+            return Draft(reason=self._outgrown())
         sequence, drafted = list(context.tokens), list[int]()
         laws: list[Law] = []
-        fresh = sequence[self._scorer.length :]
+        fresh = sequence[self._start + self._scorer.length :]
         while True:
             q = self._law(context, sequence, fresh)
             x = draw(q, context.noise, len(sequence) - context.reply_start, _stream(context))
@@ -89,17 +100,29 @@ class ModelDrafter:
 
     def _keep(self, tokens: Sequence[int]) -> None:
         """Rewind to the common prefix; the last token is left out, to be scored again (C13)."""
-        room = max(0, len(tokens) - 1)
-        kept = min(len(self._cached), room, self._scorer.length)
-        if self._cached[:kept] != list(tokens[:kept]):
-            pairs = enumerate(zip(self._cached, tokens, strict=False))
+        start, room = self._start, len(tokens) - self._start - 1
+        kept = min(len(self._cached), max(0, room), self._scorer.length)
+        if self._cached[:kept] != list(tokens[start : start + kept]):
+            pairs = enumerate(zip(self._cached, tokens[start:], strict=False))
             kept = next(i for i, (mine, true) in pairs if mine != true)
+        if kept == 0:
+            self._forget(0)
+            return
         if kept < self._scorer.length:  # also what a call that failed half-way left there
             self._scorer.rewind(kept)
         del self._cached[kept:]
 
+    def _forget(self, start: int) -> None:
+        """Nothing is cached; what is read next begins at `start`."""
+        self._scorer.rewind(0)
+        self._cached.clear()
+        self._start = start
+
     def _missing(self, tokens: Sequence[int]) -> int:
-        return len(tokens) - self._scorer.length
+        return len(tokens) - self._start - self._scorer.length
+
+    def _far(self, missing: int) -> bool:
+        return 0 < 2 * self._reach < missing
 
     def _step(self) -> int:
         """Most tokens the first step may read; a border of the cache can make it few."""

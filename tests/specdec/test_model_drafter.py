@@ -181,3 +181,29 @@ def test_a_call_that_failed_leaves_the_cache_usable() -> None:
     small.settle(PROMPT, 0)
     assert is_prefix(fake, PROMPT)
     assert list(small.propose(context(PROMPT), 6).tokens) == truth(table, PROMPT, 6)
+
+
+def test_one_that_is_far_behind_begins_anew_near_the_end() -> None:
+    """What it must read is bounded, and offered as such; it drafts as one that knows no more."""
+    table = random_table(V, 4, memory=30)
+    fake = TableScorer(table, V)
+    small = ModelDrafter(fake, "small", V, frozenset({0}), reach=12)
+    tokens = [*PROMPT, *(i * i % 11 + 1 for i in range(90))]
+    assert [o.behind for o in small.offers(tokens)] == [12]
+    ours = small.propose(context(tokens), 3)
+    assert fake.ids[:12] == tokens[-12:]
+    for j, x in enumerate(ours.tokens):
+        seen = [*tokens, *ours.tokens[:j]]
+        q = law(table(tuple(seen[-12 - j :])), WARM, seen, len(PROMPT))
+        assert x == draw(q, Noise.of(1, PROMPT), len(seen) - len(PROMPT), "target")
+    small.settle([*tokens, ours.tokens[0], 7], 1)
+    assert fake.ids == [*tokens[-12:], ours.tokens[0]]
+    longer = [*tokens, ours.tokens[0], 7, *range(1, 9)]
+    assert [o.behind for o in small.offers(longer)] == [9]
+    small.propose(context(longer), 2)
+    assert fake.ids[:22] == longer[-22:]
+    for other in (tokens[:50], PROMPT, [1], [*PROMPT, 1, 2, 3]):
+        small.begin(other)
+        assert small.propose(context(other), 2).tokens
+    small.begin(())
+    assert fake.length == 0
