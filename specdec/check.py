@@ -41,7 +41,7 @@ LENGTHS = (3, 7, 0, 1, 5, 2, 6, 4)
 
 SEED = 20_240
 
-PLACES, SAMPLES = 4, 1500
+PLACES, SAMPLES = 3, 1000
 """Where the law is tested, and how often it is sampled there."""
 
 
