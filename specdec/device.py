@@ -42,12 +42,13 @@ def choose(device: str | None = None, dtype: str | None = None) -> DeviceChoice:
     """
     where, why = _device(device)
     kind, kind_why = _dtype(where, dtype)
-    form, form_why = _form(where, kind)
+    form, form_why = form_of(where, kind)
     chosen = Choice(SHORT[kind], "; ".join(text for text in (kind_why, form_why) if text))
     return DeviceChoice(where, kind, Choice(str(where), why), chosen, form)
 
 
-def _form(device: torch.device, dtype: torch.dtype) -> tuple[Form, str]:
+def form_of(device: torch.device, dtype: torch.dtype) -> tuple[Form, str]:
+    """How matrices of `dtype` are kept unquantised on `device`, and why if not as they are."""
     if device.type != "cpu" or dtype == torch.float32 or cpu_multiplies(dtype):
         return "dense", ""
     missing = f"this CPU has no {SHORT[dtype]} instructions"

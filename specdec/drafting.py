@@ -21,7 +21,9 @@ from specdec.drafters.model import ModelDrafter
 from specdec.drafters.ngram import NgramDrafter
 from specdec.drafters.none import NoDrafter
 from specdec.errors import DeviceError, PairError, SpecdecError
+from specdec.linear import has_fbgemm
 from specdec.loading import Model
+from specdec.options import QUANTISED
 from specdec.pair import Choice, DraftOption, Phase
 from specdec.scorer import Scorer
 from specdec.target import open_scorer
@@ -174,11 +176,16 @@ def _asked_for(options: tuple[DraftOption, ...], name: str) -> tuple[DraftOption
 
 
 def _form(depot: Depot, where: DeviceChoice) -> memory.Form:
-    """What a draft will run in: int4 on a CPU unless asked otherwise, there only."""
+    """What a draft will run in: on a CPU quantised unless asked otherwise, and there only.
+
+    4 bits, or 8 where the target runs on fbgemm: such a CPU computes longer on 4 than it reads 8.
+    """
     asked = depot.options.draft_dtype
-    if where.device.type == "cpu" and asked in (None, "int4"):
-        return "int4"
-    if asked in (None, "int4"):
+    if where.device.type == "cpu" and asked in (None, *QUANTISED):
+        if asked is None:
+            return "int8" if where.form == "fp16" else "int4"
+        return "int8" if asked == "int8" and has_fbgemm() else "int4"
+    if asked in (None, *QUANTISED):
         return memory_form(where.dtype)
     return memory_form(device.DTYPES[asked])
 
@@ -188,8 +195,12 @@ def _load(
 ) -> Drafting:
     files = depot.ready(depot.registry.get(choice.value))
     form = _form(depot, ground.where)
-    dtype = torch.bfloat16 if form == "int4" else device.DTYPES[form]
-    model = depot.load(files, ground.where.device, dtype, "int4" if form == "int4" else "dense")
+    if form == "int4" or form == "int8":
+        model = depot.load(files, ground.where.device, torch.bfloat16, form)
+    else:
+        dtype = device.DTYPES[form]
+        dense, _ = device.form_of(ground.where.device, dtype)
+        model = depot.load(files, ground.where.device, dtype, dense)
     vocab, most = len(ground.tokenizer), min(ground.context, model.context)
     if why_not := no_rewind(model, vocab, most):
         raise PairError(f"{files.entry.name} cannot draft: {why_not}.", "Choose another draft.")
@@ -198,7 +209,7 @@ def _load(
     _check(scorer, files.entry.name)
     seconds = measure.step_seconds(scorer, [1])[1]
     reading = measure.reading_seconds(scorer)
-    real = "int4" if model.form == "int4" else memory_form(model.dtype)
+    real = model.form if model.form in QUANTISED else memory_form(model.dtype)
     ends = end_ids(ground.files.folder, ground.tokenizer)
     reach = max(2 * scorer.chunk, int(_READ * seconds / reading))
     drafter = ModelDrafter(scorer, choice.value, vocab, ends, reach)
@@ -217,7 +228,7 @@ def _check(scorer: Scorer, name: str) -> None:
     """One step. Raises PairError for a draft that computes no numbers: it would never be kept."""
     try:
         measure.check_finite(scorer.score([0]))
-    except DeviceError as error:
+    except (DeviceError, RuntimeError) as error:  # fbgemm's int8 refuses activations that are none
         raise PairError(
             f"{name} cannot draft: it computes scores that are not numbers.",
             "Choose another draft, or another --draft-dtype.",
@@ -229,10 +240,14 @@ def _why(depot: Depot, where: DeviceChoice, real: str) -> str:
     """Why the draft runs in this form, by what is known and not by what is hoped."""
     asked = depot.options.draft_dtype
     cpu = where.device.type == "cpu"
-    if real == "int4":
-        return "asked for" if asked else "int4 by default on a CPU"
-    if asked not in (None, "int4"):
+    if real in QUANTISED:
+        if asked == real:
+            return "asked for"
+        if asked is not None:
+            return f"this CPU has no fbgemm for {asked}"
+        return f"{real} by default on such a CPU" if real == "int8" else "int4 by default on a CPU"
+    if asked not in (None, *QUANTISED):
         return "asked for"
     if asked or cpu:
-        return "not int4, which the lean decoder alone runs, on a CPU alone"
+        return "not quantised, which the lean decoder alone runs, on a CPU alone"
     return "as the target"

@@ -13,10 +13,11 @@ import psutil
 from specdec.registry import Entry
 from specdec.shape import Shape
 
-Form = Literal["fp32", "bf16", "fp16", "int4"]
+Form = Literal["fp32", "bf16", "fp16", "int8", "int4"]
 
-_BYTES = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0, "int4": 0.625}
-"""Bytes a weight takes; int4 in groups of 32 with a bf16 scale and zero each: 1/2 + 4/32."""
+_BYTES = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0, "int8": 1.25, "int4": 0.625}
+"""Bytes a weight takes; int4 in groups of 32 with a bf16 scale and zero each: 1/2 + 4/32. Of int8
+about a quarter, what reads an MLP, stays in fp16."""
 
 WORKSPACE = 400 << 20
 """Bytes beside weights and KV: activations, logits of a prefill chunk, the allocator's slack."""
@@ -54,9 +55,9 @@ def weight_bytes(entry: Entry, form: Form) -> int | None:
     shape = entry.shape
     embedding = shape.embedding if shape else None
     if shape and embedding is not None and shape.parameters is not None:
-        if form == "int4":  # everything packed, and the embedding once more to look rows up in
+        if form in ("int4", "int8"):  # all packed, and the embedding once more to look rows up in
             packed = shape.decoder(shape.experts or 1) or 0
-            return int((packed + embedding) * _BYTES["int4"]) + embedding * 2
+            return int((packed + embedding) * _BYTES[form]) + embedding * 2
         return int(shape.parameters * _BYTES[form])
     if entry.parameters is not None:
         return int(entry.parameters * _BYTES[form])

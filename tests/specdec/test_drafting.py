@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from specdec.contract import Failed, Loaded, Pair
 from specdec.engine import LocalEngine
+from specdec.linear import has_fbgemm
 from specdec.options import EngineOptions
 from tests.specdec.store_kit import packaged
 from tests.tiny import tiny_model
@@ -36,12 +37,14 @@ def row(name: str, **fields: Any) -> dict[str, Any]:
     return {"id": name, "name": name.title(), "family": "Tiny", "tokens": "tiny", **fields}
 
 
-def engine(models: Path, data: Path, *drafts: dict[str, Any], offline: bool = True) -> LocalEngine:
+def engine(
+    models: Path, data: Path, *drafts: dict[str, Any], offline: bool = True, **asked: Any
+) -> LocalEngine:
     """One whose registry knows the target and these drafts."""
     target = row("target", roles=["target"], parameters=10**6, folder=str(models / "target"))
     data.mkdir()
     (data / "models.json").write_text(json.dumps({"models": [target, *drafts]}))
-    return LocalEngine(EngineOptions(data, device="cpu", offline=offline))
+    return LocalEngine(EngineOptions(data, device="cpu", offline=offline, **asked))
 
 
 def local(models: Path, name: str) -> dict[str, Any]:
@@ -58,8 +61,8 @@ def pair(engine: LocalEngine, draft: str | None = None) -> Pair:
 def test_a_draft_that_computes_no_numbers_gives_way_to_the_next(
     models: Path, tmp_path: Path, others: list[str]
 ) -> None:
-    made = engine(models, tmp_path / "data", *(local(models, n) for n in ("rotten", *others)))
-    got = pair(made)
+    drafts = [local(models, name) for name in ("rotten", *others)]
+    got = pair(engine(models, tmp_path / "data", *drafts, draft_dtype="int4"))
     assert got.draft.value == (others or ["ngram"])[0]
     (notice,) = [text for text in got.notices if "Rotten" in text]
     assert "cannot draft now" in notice
@@ -115,8 +118,24 @@ def test_nothing_is_fetched_for_a_target_that_cannot_speculate(
     }
 
 
-def test_the_form_of_a_draft_says_only_what_is_known(models: Path, tmp_path: Path) -> None:
-    made = engine(models, tmp_path / "data", local(models, "good"))
-    choice = pair(made).draft_dtype
-    assert choice.value == "int4"
-    assert choice.reason.startswith("int4 by default on a CPU: ")
+@pytest.mark.parametrize(("form", "value"), [("dense", "int4"), ("fp16", "int8")])
+def test_the_form_of_a_draft_says_only_what_is_known(
+    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: Any, value: str
+) -> None:
+    if form == "fp16" and not has_fbgemm():
+        pytest.skip("needs fbgemm")
+    monkeypatch.setattr("specdec.device.form_of", lambda device, dtype: (form, ""))
+    made = engine(models, tmp_path / "data", local(models, "good"), dtype="bfloat16")
+    choice = pair(made, "good")
+    assert choice.draft_dtype.value == value
+    assert choice.draft_dtype.reason.startswith(f"{value} by default on ")
+
+
+@pytest.mark.parametrize("asked", ["int8", "int4", "bfloat16", "float32"])
+def test_a_form_that_was_asked_for_is_used(models: Path, tmp_path: Path, asked: str) -> None:
+    if asked == "int8" and not has_fbgemm():
+        pytest.skip("needs fbgemm")
+    made = engine(models, tmp_path / "data", local(models, "good"), draft_dtype=asked)
+    choice = pair(made, "good")
+    assert choice.draft_dtype.value == {"bfloat16": "bf16", "float32": "fp32"}.get(asked, asked)
+    assert choice.draft_dtype.reason.startswith("asked for: ")

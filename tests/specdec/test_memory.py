@@ -33,6 +33,7 @@ def test_weights_of_a_counted_shape() -> None:
 def test_packed_draft_keeps_its_embedding_in_bf16() -> None:
     tiny = entry(shape=SHAPE.model_dump())
     assert weight_bytes(tiny, "int4") == int((2 * LAYER + 320 * 64) * 0.625) + 2 * 320 * 64
+    assert weight_bytes(tiny, "int8") == int((2 * LAYER + 320 * 64) * 1.25) + 2 * 320 * 64
 
 
 def test_untied_output_matrix_costs_memory_but_no_step() -> None:
