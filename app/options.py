@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import NoReturn
 
 from specdec.errors import SettingError
-from specdec.options import DRAFT_DTYPES, DTYPES
+from specdec.options import DRAFT_DTYPES, DTYPES, WEIGHTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,7 @@ class LaunchOptions:
     device: str | None = None
     dtype: str | None = None
     draft_dtype: str | None = None
+    weights: str | None = None
     port: int = 7860
     host: str = "127.0.0.1"
     share: bool = False
@@ -48,6 +49,7 @@ def parse(argv: Sequence[str]) -> LaunchOptions:
     add("--device", help='"cpu", "cuda", "cuda:1" or "mps"')
     add("--dtype", choices=DTYPES, help="numbers the target computes in")
     add("--draft-dtype", choices=DRAFT_DTYPES, help="numbers the draft computes in")
+    add("--weights", choices=WEIGHTS, help="keep the target's 4-bit blocks packed, or unpack them")
     add("--port", type=int, help=f"first port to try (default {default.port})")
     add("--host", help=f"address to listen on (default {default.host}: this machine only)")
     add("--share", action="store_true", help="make a public link; asks for a password")

@@ -18,6 +18,7 @@ from app import ports
 from app.access import Access, Login, make_logins
 from app.ending import Ending
 from app.options import LaunchOptions
+from app.settings import SettingsFile
 from specdec.contract import ChatEngine
 from specdec.options import EngineOptions
 from specdec.paths import data_dir
@@ -57,12 +58,14 @@ def _start(
     port = listener.getsockname()[1]
     if options.port not in (0, port):
         say(f"Port {options.port} is in use; taking {port}.")
+    settings = SettingsFile(folder / "settings.json")
     engine = make_engine(
         EngineOptions(
             data_dir=folder,  # no pair: what an engine falls back to would outlive a later choice
             device=options.device,
             dtype=options.dtype,
             draft_dtype=options.draft_dtype,
+            weights=options.weights or settings.settings.weights,
             offline=options.offline,
         )
     )
@@ -70,12 +73,11 @@ def _start(
 
     from app.controller import Controller
     from app.history import History
-    from app.settings import SettingsFile
 
     history = History(folder / "history.db")
     ending.add(history.close)
     ending.add(engine.close)  # before the history: a reply that breaks off is still stored
-    controller = Controller(engine, history, SettingsFile(folder / "settings.json"))
+    controller = Controller(engine, history, settings)
     ending.add(controller.close)
     ending.add(lambda: shutil.rmtree(folder_of_page, ignore_errors=True))
     controller.start(options.target, options.draft)

@@ -9,6 +9,7 @@ import os
 import tempfile
 import time
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -48,7 +49,10 @@ class SamplingSettings(BaseModel):
 
 
 class Settings(BaseModel):
-    """Everything the user may keep. `target` and `draft` are the last pair that was loaded."""
+    """Everything the user may keep. `target` and `draft` are the last pair that was loaded.
+
+    `weights` is the form of the target's weights where the command line names none.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -59,6 +63,7 @@ class Settings(BaseModel):
     system: str = ""
     target: str | None = None
     draft: str | None = None
+    weights: Literal["bf16", "packed"] | None = None
 
 
 class SettingsFile:

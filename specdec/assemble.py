@@ -6,7 +6,7 @@ The order of a load. Knows nothing of turns or conversations.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -17,6 +17,7 @@ from specdec.drafters.length import DraftCost, FixedLength, Lengths
 from specdec.drafters.plan import Length
 from specdec.drafting import Drafting, Ground, choose_draft
 from specdec.errors import EngineError, FitError
+from specdec.loading import check_packed
 from specdec.measure import RunnerChoice
 from specdec.options import EngineOptions
 from specdec.pair import Choice, Pair, Phase
@@ -25,7 +26,7 @@ from specdec.registry import Entry
 from specdec.request import MAX_K, Runner
 from specdec.scorer import Scorer
 from specdec.session import Session
-from specdec.target import Kind, open_scorer
+from specdec.target import Kind, open_scorer, prepare, recorder_of
 from specdec.tokenizer import Decode, end_ids, load_tokenizer
 
 WIDTH = MAX_K + 1
@@ -69,10 +70,12 @@ def assemble(
 def load_target(depot: Depot, name: str | None) -> Target:
     """The first half of a load: a target in memory, and the runner that serves."""
     options = depot.options
-    picked = _pick_target(depot, name)
-    files = depot.ready(depot.registry.get(picked.value))
-    tokenizer = load_tokenizer(files.folder)
+    picked, packed = _pick_target(depot, name), options.weights == "packed"
     where = device.choose(options.device, options.dtype)
+    if packed:
+        check_packed(where.device, where.dtype)
+    files = depot.ready(depot.registry.get(picked.value), packed)
+    tokenizer = load_tokenizer(files.folder)
     context = _context(options, files.entry, where)
     _check_fit(files.entry, where, context)
     model = depot.load(files, where.device, where.dtype, where.form)
@@ -108,7 +111,26 @@ def with_draft(depot: Depot, target: Target, draft: str | None) -> Session:
             if text
         ),
     )
-    return _session(pair, ground, runner, drafting)
+    return _prepared(_session(pair, ground, runner, drafting), ground, depot.show)
+
+
+def _prepared(session: Session, ground: Ground, show: Show) -> Session:
+    """Where calls are captured, open the runner that serves and capture them before a reply waits.
+
+    How that went is told with the runner's reason.
+    """
+    if recorder_of(ground.where.device) is None:
+        return session
+
+    def told(done: int, total: int) -> None:
+        show(Phase("measuring", ground.files.entry.id, "capturing calls", done, total))
+
+    choice = prepare(session.scorer("auto")[1].scorer, told)
+    if choice is not None:
+        runner = session.pair.runner
+        reason = f"{runner.reason}; its calls are {choice.value}: {choice.reason}"
+        session.pair = replace(session.pair, runner=Choice(runner.value, reason))
+    return session
 
 
 def _pick_target(depot: Depot, name: str | None) -> Choice:

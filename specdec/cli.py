@@ -28,7 +28,7 @@ from specdec.contract import (
     Started,
 )
 from specdec.errors import EngineError, SettingError, SpecdecError
-from specdec.options import DRAFT_DTYPES, DTYPES, EngineOptions
+from specdec.options import DRAFT_DTYPES, DTYPES, WEIGHTS, EngineOptions
 from specdec.paths import data_dir
 from specdec.torch_env import prepare
 
@@ -73,6 +73,7 @@ def _engine_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", help="cpu, cuda, cuda:1 or mps")
     parser.add_argument("--dtype", choices=DTYPES)
     parser.add_argument("--draft-dtype", choices=DRAFT_DTYPES)
+    parser.add_argument("--weights", choices=WEIGHTS, help="form of the target's; see README")
     parser.add_argument("--data-dir", metavar="DIR", help="where chats and models are kept")
     parser.add_argument("--offline", action="store_true", help="never use the network")
 

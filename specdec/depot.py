@@ -25,11 +25,15 @@ Show = Callable[[Phase], None]
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """A model's entry with the numbers read from its own config, its folder, and its source."""
+    """A model's entry with the numbers read from its own config, its folder, and its source.
+
+    `packed` is the GGUF file whose blocks stay as they are, where that was asked for.
+    """
 
     entry: Entry
     folder: Path
     label: str
+    packed: Path | None = None
 
 
 class Depot:
@@ -52,13 +56,13 @@ class Depot:
         """Whether anything can come from the hub now."""
         return not self.options.offline and self.store.hub.reachable()
 
-    def ready(self, entry: Entry) -> Files:
-        """Fetch and convert. Raises SourceError or LoadError."""
+    def ready(self, entry: Entry, packed: bool = False) -> Files:
+        """Fetch and convert, and with `packed` keep the blocks. Raises SourceError or LoadError."""
         self.show(Phase("fetching", entry.id, "looking for it"))
-        got = self.store.ready(entry, self.show, self._cancelled)
+        got = self.store.ready(entry, self.show, self._cancelled, packed)
         own = local_entry(got.folder)
         numbers = {"shape": own.shape or entry.shape, "context": own.context or entry.context}
-        return Files(entry.model_copy(update=numbers), got.folder, got.label)
+        return Files(entry.model_copy(update=numbers), got.folder, got.label, got.packed)
 
     def load(self, files: Files, where: torch.device, dtype: torch.dtype, form: Form) -> Model:
         """Weights on the device. Raises LoadError."""
@@ -66,7 +70,7 @@ class Depot:
         def layer(done: int, total: int) -> None:
             self.show(Phase("loading", files.entry.id, "", done, total))
 
-        return load_model(files.folder, where, dtype, form, layer)
+        return load_model(files.folder, where, dtype, form, layer, files.packed)
 
 
 def free_bytes(where: torch.device) -> int:

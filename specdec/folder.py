@@ -13,6 +13,8 @@ from typing import Any
 from specdec.errors import LoadError
 
 INDEX = "model.safetensors.index.json"
+PACKED = "packed.gguf"
+"""The file a folder was made from, kept under this name for `--weights packed`."""
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 

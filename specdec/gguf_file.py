@@ -37,10 +37,14 @@ class GgufTensor:
 
 
 class GgufFile:
-    """Raises LoadError when the file is not GGUF, is cut short or holds unknown blocks."""
+    """Raises LoadError when the file is not GGUF, is cut short or holds unknown blocks.
 
-    def __init__(self, path: Path) -> None:
+    Without `lists` the metadata's arrays are passed over: the tokens alone are 300,000 strings.
+    """
+
+    def __init__(self, path: Path, lists: bool = True) -> None:
         self.path = path
+        self._lists = lists
         self.metadata: dict[str, Any] = {}
         self.tensors: dict[str, GgufTensor] = {}
         with path.open("rb") as stream:
@@ -135,6 +139,8 @@ class GgufFile:
             raise ValueError(f"metadata of the unknown type {kind}")
         inner, count = struct.unpack_from("<IQ", self._map, at)
         at += 12
+        if not self._lists:
+            return None, self._beyond(at, inner, count)
         if inner in _SCALARS:
             code = f"<{count}{_SCALARS[inner][1]}"
             values = struct.unpack_from(code, self._map, at)
@@ -144,3 +150,15 @@ class GgufFile:
             item, at = self._value(at, inner)
             items.append(item)
         return items, at
+
+    def _beyond(self, at: int, inner: int, count: int) -> int:
+        """Where an array of `count` values ends."""
+        if inner in _SCALARS:
+            return at + count * struct.calcsize(_SCALARS[inner])
+        for _ in range(count):
+            if inner == _STRING:
+                (size,) = struct.unpack_from("<Q", self._map, at)
+                at += 8 + size
+            else:
+                _, at = self._value(at, inner)
+        return at

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from specdec import tensor_names
+from specdec import heap, tensor_names
 from specdec.checkpoint import open_checkpoint, read_config, weight_files
 from specdec.decoder import Layer, Weights
 from specdec.errors import LoadError
@@ -24,7 +24,7 @@ from specdec.families import Shape, shape_of
 from specdec.linear import Form
 from specdec.matrices import Matrices
 from specdec.packed import packed_bytes
-from specdec.packed_file import PackedFile
+from specdec.packed_file import PackedFile, check
 
 Progress = Callable[[int, int], None]
 
@@ -91,12 +91,12 @@ def load_model(
         raise LoadError(
             f"{folder / 'config.json'} lacks or misstates {error}.", "Fetch the model anew."
         ) from error
-    blocks = _open_packed(packed, shape, device, dtype) if packed else None
+    blocks = _open_packed(packed, folder, shape, device, dtype) if packed else None
     if shape is None:
         return _load_fallback(folder, config, device, dtype, form, reason)
     form, notes = _settle_form(form, device)
     architecture = (config.get("architectures") or [shape.family])[0]
-    with open_checkpoint(folder) as checkpoint:
+    with heap.given_back(), open_checkpoint(folder) as checkpoint:
         matrices = Matrices(checkpoint, device, dtype, form, blocks)
         return lean_model(matrices, shape, architecture, notes, progress)
 
@@ -138,19 +138,27 @@ def _silent(done: int, total: int) -> None:
 
 
 def _open_packed(
-    file: Path, shape: Shape | None, device: torch.device, dtype: torch.dtype
+    file: Path, folder: Path, shape: Shape | None, device: torch.device, dtype: torch.dtype
 ) -> PackedFile:
+    check_packed(device, dtype)
+    if shape is None:
+        raise LoadError(
+            "The blocks cannot stay packed: this model runs through transformers.",
+            "Use --weights bf16.",
+        )
+    check(file, folder)
+    return PackedFile(file)
+
+
+def check_packed(device: torch.device, dtype: torch.dtype) -> None:
     """Raises LoadError where the int4 kernel cannot run, or nothing but it would."""
     why = ""
-    if shape is None:
-        why = "this model runs through transformers"
-    elif device.type != "cpu":
+    if device.type != "cpu":
         why = f"they run on the CPU only, and the device is {device.type}"
     elif dtype != torch.bfloat16:
         why = f"they compute in bfloat16, and {str(dtype).removeprefix('torch.')} was asked for"
     if why:
         raise LoadError(f"The blocks cannot stay packed: {why}.", "Use --weights bf16.")
-    return PackedFile(file)
 
 
 def _settle_form(form: Form, device: torch.device) -> tuple[Form, tuple[str, ...]]:

