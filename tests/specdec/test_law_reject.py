@@ -17,7 +17,9 @@ import torch
 from specdec.contract import NeverCancel, Round
 from specdec.detokenize import TextStream
 from specdec.drafters.base import Drafter
+from specdec.drafters.cascade import CascadeDrafter
 from specdec.drafters.model import ModelDrafter
+from specdec.drafters.ngram import NgramDrafter
 from specdec.drafters.plan import Moment, Plan
 from specdec.noise import Noise
 from specdec.request import Rule, Sampling
@@ -27,6 +29,7 @@ from tests.fakes import Proposing, Table, TableScorer, Withdrawing, disagreeing_
 
 V, END, FIRST = 5, 0, 1
 PROMPT = (2, 3)
+REPEATS = (4, 3, 2, 1, 2, 4, 3, 1, 4, 3, 2)  # with FIRST, four tokens that were seen before
 SAMPLES = 700
 PLAIN = Sampling(temperature=1.0, max_tokens=9)
 SHAPED = Sampling(
@@ -45,11 +48,11 @@ Cells = dict[tuple[int, ...], float]
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def tables() -> tuple[Table, Table]:
+def tables(prompt: tuple[int, ...] = PROMPT) -> tuple[Table, Table]:
     p, q = disagreeing_pair(V, seed=8, agree=0.25, spread=1.1)
 
     def forced(tokens: tuple[int, ...]) -> torch.Tensor:
-        if len(tokens) > len(PROMPT):
+        if len(tokens) > len(prompt):
             return p(tokens)
         return torch.nn.functional.one_hot(torch.tensor(FIRST), V) * 99.0
 
@@ -69,7 +72,7 @@ class Cycle:
         """Nothing."""
 
 
-def exact(table: Table, sampling: Sampling) -> Cells:
+def exact(table: Table, sampling: Sampling, prompt: tuple[int, ...] = PROMPT) -> Cells:
     """Mass of every reply of FIRST and up to three tokens; shorter ones met the end token."""
     cells: Cells = {}
 
@@ -77,8 +80,8 @@ def exact(table: Table, sampling: Sampling) -> Cells:
         if len(said) == 4:
             cells[said] = mass
             return
-        tokens = (*PROMPT, *said)
-        for token, p in enumerate(law(table(tokens), sampling, tokens, len(PROMPT)).dense()):
+        tokens = (*prompt, *said)
+        for token, p in enumerate(law(table(tokens), sampling, tokens, len(prompt)).dense()):
             if token == END:
                 cells[said] = mass * float(p)
             elif p > 0:
@@ -92,23 +95,27 @@ def sampled(
     drafter: str, ks: Sequence[int], sampling: Sampling, rule: Rule = "reject", mutant: bool = False
 ) -> tuple[Counter[tuple[int, ...]], Counter[str]]:
     """The first tokens of SAMPLES replies, and how often a draft was kept in full, in part, not."""
-    p, q = tables()
+    prompt = REPEATS if drafter == "cascade" else PROMPT
+    p, q = tables(prompt)
     said: Counter[tuple[int, ...]] = Counter()
     kinds: Counter[str] = Counter()
     for seed in range(SAMPLES):
         made: Drafter = ModelDrafter(TableScorer(q, V), "q", V, frozenset({END}))
         if drafter == "argmax":
             made = Proposing(lambda tokens, k: _argmax(q, tokens, k))
+        if drafter == "cascade":
+            made = CascadeDrafter(made, NgramDrafter())
         if mutant:
             made = Withdrawing(made)
-        noise = Noise.of(seed, PROMPT)
-        task = Task(PROMPT, sampling, rule, noise, frozenset({END}), 4096)
+        noise = Noise.of(seed, prompt)
+        task = Task(prompt, sampling, rule, noise, frozenset({END}), 4096)
         text = TextStream(lambda ids: "".join(chr(65 + i) for i in ids))
         turn = Turn(task, TableScorer(p, V), made, Cycle(ks), text)
         for event in turn.run(NeverCancel()):
             if isinstance(event, Round) and event.drafted:
                 whole = event.accepted == event.drafted
                 kinds["full" if whole else "partial" if event.accepted else "zero"] += 1
+                kinds[event.source] += 1
             if len(turn.reply) >= 4:
                 break
         said[turn.reply[:4]] += 1
@@ -156,6 +163,14 @@ def test_reject_has_the_law_of_the_target(ks: tuple[int, ...]) -> None:
 def test_reject_without_filters_and_with_a_greedy_draft() -> None:
     said, _ = sampled("argmax", (3,), PLAIN)
     assert abs(surprise(said, exact(tables()[0], PLAIN))) < 4
+
+
+@pytest.mark.parametrize("rule", ["reject", "match"])
+def test_a_cascade_has_the_law_of_the_target(rule: Rule) -> None:
+    """Who drafts depends on what was said: copies and the model both do, often."""
+    said, kinds = sampled("cascade", (2, 4, 0, 1, 3), SHAPED, rule)
+    assert abs(surprise(said, exact(tables(REPEATS)[0], SHAPED, REPEATS))) < 4
+    assert min(kinds["ngram"], kinds["q"], kinds["zero"], kinds["partial"]) >= 100
 
 
 def test_match_has_the_law_of_the_target_too() -> None:
