@@ -8,7 +8,6 @@ from pathlib import Path
 DTYPES = ("float32", "bfloat16", "float16")
 QUANTISED = ("int4", "int8")
 WEIGHTS = ("bf16", "packed")
-WEIGHTS = ("bf16", "packed")
 DRAFT_DTYPES = (*QUANTISED, *DTYPES)
 
 
@@ -20,7 +19,6 @@ class EngineOptions:
     device: str | None = None  # "cuda", "cuda:1", "mps", "cpu"
     dtype: str | None = None  # one of DTYPES
     draft_dtype: str | None = None  # one of DRAFT_DTYPES
-    weights: str | None = None  # of the target, one of WEIGHTS; None = as published
     weights: str | None = None  # of the target, one of WEIGHTS; None = as published
     offline: bool = False
     context: int | None = None  # most tokens of prompt + reply; None = what fits
