@@ -134,7 +134,7 @@ def _rank(
         depot.store,
         free_bytes(where.device),
         target_form=memory_form(where.dtype),
-        draft_form=_form(depot, where),
+        draft_form=draft_form(depot.options.draft_dtype, where),
         context=ground.context,
         target_loaded=True,
         hub_reachable=depot.hub_reachable,
@@ -175,12 +175,11 @@ def _asked_for(options: tuple[DraftOption, ...], name: str) -> tuple[DraftOption
     )
 
 
-def _form(depot: Depot, where: DeviceChoice) -> memory.Form:
+def draft_form(asked: str | None, where: DeviceChoice) -> memory.Form:
     """What a draft will run in: on a CPU quantised unless asked otherwise, and there only.
 
     4 bits, or 8 where the target runs on fbgemm: such a CPU computes longer on 4 than it reads 8.
     """
-    asked = depot.options.draft_dtype
     if where.device.type == "cpu" and asked in (None, *QUANTISED):
         if asked is None:
             return "int8" if where.form == "fp16" else "int4"
@@ -194,7 +193,7 @@ def _load(
     depot: Depot, ground: Ground, choice: Choice, options: tuple[DraftOption, ...]
 ) -> Drafting:
     files = depot.ready(depot.registry.get(choice.value))
-    form = _form(depot, ground.where)
+    form = draft_form(depot.options.draft_dtype, ground.where)
     if form == "int4" or form == "int8":
         model = depot.load(files, ground.where.device, torch.bfloat16, form)
     else:
