@@ -32,13 +32,14 @@ _MARGIN = 1e-5  # more than two roundings of score - log E differ
 class Sight:
     """What row j's law depends on beside its logits: the tokens before it.
 
-    These are `tokens`, then the first j of `drafted` (int64 [at least m - 1], on the device).
-    The reply begins at `reply_start`.
+    These are `tokens`, then the first `more` + j of `drafted` (int64, on the device). The reply
+    begins at `reply_start`.
     """
 
     tokens: Sequence[int]
     drafted: Tensor
     reply_start: int
+    more: int = 0
 
 
 def draw_rows(
@@ -84,8 +85,9 @@ def _occur(sight: Sight, start: int, logits: Tensor) -> Tensor:
     count = torch.zeros(size + 1, dtype=torch.int64, device=device)
     count = count.index_add_(0, before, one.expand(len(before))).repeat(rows, 1)
     drafted = sight.drafted.clamp(max=size)
-    for j in range(1, rows):
-        count[j:].index_add_(1, drafted[j - 1 : j], one.expand(rows - j, 1))
+    for j in range(sight.more + rows - 1):
+        seen_by = count[max(0, j + 1 - sight.more) :]
+        seen_by.index_add_(1, drafted[j : j + 1], one.expand(len(seen_by), 1))
     return count[:, :size]
 
 

@@ -18,7 +18,7 @@ from specdec.pair import Choice
 from specdec.runner import STEP
 from specdec.scorer import Scorer
 from specdec.selftest import check_finite as check_finite
-from specdec.target import Kind, even_counts, open_scorer
+from specdec.target import Kind, even_counts, open_scorer, prepare
 
 ALLOWED = 1.25
 """An exact runner serves where its step costs at most this many of the fastest one (DESIGN 5)."""
@@ -153,7 +153,11 @@ def spread(costs: dict[int, float]) -> dict[int, float]:
 
 
 def _warm(scorer: Scorer) -> Scorer:
-    """Read a prompt, and refuse a model that computes no numbers before anyone waits for it."""
+    """Read a prompt, and refuse a model that computes no numbers before anyone waits for it.
+
+    Calls are captured first, where they are: that is not to be timed.
+    """
+    prepare(scorer, lambda done, total: None)
     scorer.prefill([0] * min(8, scorer.capacity // 2))
     check_finite(scorer.score([0]))
     scorer.rewind(scorer.length - 1)

@@ -90,6 +90,11 @@ class LeanScorer:
         self._clean = 0  # leading tokens that whole prefill chunks wrote
 
     @property
+    def device(self) -> torch.device:
+        """Where it runs."""
+        return self._device
+
+    @property
     def length(self) -> int:
         return self._length
 

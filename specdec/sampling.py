@@ -69,10 +69,10 @@ def law(logits: Tensor, sampling: Sampling, tokens: Sequence[int], reply_start: 
     logits = penalised(logits, sampling, lambda start: counts(tokens[start:], logits), reply_start)
     if sampling.temperature == 0:
         best = logits.argmax()  # NaN counts as largest, so one pass finds it too
-        _check(float(logits[best]))
+        check(float(logits[best]))
         return Law(best.reshape(1), logits.new_zeros(1), size)
     top = float(logits.amax())
-    _check(top)
+    check(top)
     scores = (logits - top) / max(sampling.temperature, TINY)
     ids = torch.arange(size, device=logits.device)
     if 0 < sampling.top_k < size:
@@ -121,7 +121,7 @@ def _contenders(law: Law, noise: Noise, index: int, stream: Stream) -> tuple[Ten
     return ids, rows[ids]
 
 
-def _check(top: float) -> None:
+def check(top: float) -> None:
     """The largest logit tells of every fault: NaN wins a maximum, -inf only loses to nothing."""
     if not math.isfinite(top):
         what = "are not numbers (NaN)" if math.isnan(top) else f"have {top:g} as their largest"

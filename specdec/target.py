@@ -1,5 +1,6 @@
 """Opens a scorer over a loaded model: the static runner, the fast one, or transformers' cache.
 
+On a CUDA device the lean runners' calls are captured.
 Knows models and runners; nothing of which one is worth it (`measure`).
 """
 
@@ -7,10 +8,15 @@ from __future__ import annotations
 
 from typing import Literal
 
-from specdec import selftest
+import torch
+
+from specdec import graphs, selftest
 from specdec.cache import FallbackScorer
+from specdec.captured import CapturedScorer, Progress
 from specdec.errors import SettingError
+from specdec.graphs import Graphs
 from specdec.loading import Model
+from specdec.pair import Choice
 from specdec.runner import Layout, LeanScorer
 from specdec.scorer import Scorer
 
@@ -37,13 +43,37 @@ def open_scorer(
                 "The static runner is for the lean decoder only.", f"This model {model.reason}."
             )
         return FallbackScorer(model.module, width, capacity, vocab)
+    recorder = recorder_of(model.device)
+    captures = recorder is not None
     if runner == "static":
-        layout = Layout(width, (width,), True)
+        layout = Layout(width, (width,), True, captures)
         exact = bool(even_counts(model, width, vocab)) if exact is None else exact
+    else:
+        even = () if exact is False else even_counts(model, width, vocab)
+        exact = bool(even)
+        if captures:  # a captured call has one size, also where the bits do not depend on it
+            layout = Layout(width, even or tuple(range(1, width + 1)), True, captures)
+        else:
+            layout = Layout(width, even, True) if even else Layout.plain(width)
+    if recorder is None:
         return LeanScorer(model.weights, layout, capacity, vocab, exact)
-    even = () if exact is False else even_counts(model, width, vocab)
-    layout = Layout(width, even, True) if even else Layout.plain(width)
-    return LeanScorer(model.weights, layout, capacity, vocab, bool(even))
+    return CapturedScorer(model.weights, layout, capacity, vocab, exact, Graphs(recorder))
+
+
+def recorder_of(device: torch.device) -> graphs.Device | None:
+    """What captures calls on `device`: CUDA alone can."""
+    return graphs.Cuda(device) if device.type == "cuda" else None
+
+
+def prepare(scorer: Scorer, progress: Progress) -> Choice | None:
+    """Capture a scorer's calls ahead; whether that went well and why not.
+
+    None where calls are not captured at all. The scorer must be empty.
+    """
+    if not isinstance(scorer, CapturedScorer):
+        return None
+    scorer.prepare(progress)
+    return scorer.graphs.choice
 
 
 def even_counts(model: Model, width: int, vocab: int) -> tuple[int, ...]:

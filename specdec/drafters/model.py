@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from specdec.draft_steps import draft_steps, on_device_scorer
 from specdec.drafters.base import Context, Draft, Offer
 from specdec.noise import Stream
 from specdec.request import MAX_K
+from specdec.runner import LeanScorer
 from specdec.sampling import Law, draw, law
 from specdec.scorer import Scorer
 
@@ -78,6 +80,8 @@ class ModelDrafter:
         sequence, drafted = list(context.tokens), list[int]()
         laws: list[Law] = []
         fresh = sequence[self._start + self._scorer.length :]
+        if scorer := on_device_scorer(self._scorer, context):
+            return self._stay(scorer, fresh, context, k)
         while True:
             q = self._law(context, sequence, fresh)
             x = draw(q, context.noise, len(sequence) - context.reply_start, _stream(context))
@@ -87,6 +91,13 @@ class ModelDrafter:
                 return Draft(tuple(drafted), tuple(laws))
             fresh = [x]
             sequence.append(x)
+
+    def _stay(self, scorer: LeanScorer, fresh: list[int], context: Context, k: int) -> Draft:
+        """The same draft with one read at its end; what follows an end id was made in vain."""
+        drafted = draft_steps(scorer, fresh, context, k, self._vocab)
+        self._cached += [*fresh, *drafted[:-1]]
+        end = next((j for j, x in enumerate(drafted) if x in self._ends), k - 1)
+        return Draft(tuple(drafted[: end + 1]), (None,) * (end + 1))
 
     def settle(self, tokens: Sequence[int], accepted: int) -> None:
         """Forget what was not kept."""
