@@ -26,7 +26,7 @@ from specdec.loading import Model
 from specdec.options import QUANTISED
 from specdec.pair import Choice, DraftOption, Phase
 from specdec.scorer import Scorer
-from specdec.target import open_scorer
+from specdec.target import open_scorer, prepare
 from specdec.tokenizer import end_ids
 
 _log = logging.getLogger(__name__)
@@ -206,6 +206,7 @@ def _load(
     depot.show(Phase("measuring", files.entry.id, "a step of the draft"))
     scorer = open_scorer(model, "fast", ground.width, most, vocab, exact=False)
     _check(scorer, files.entry.name)
+    eager = _capture(depot, files, scorer)
     seconds = measure.step_seconds(scorer, [1])[1]
     reading = measure.reading_seconds(scorer)
     real = model.form if model.form in QUANTISED else memory_form(model.dtype)
@@ -219,8 +220,20 @@ def _load(
         seconds,
         reading,
         options,
-        tuple(text for text in (files.label, model.reason, *model.notes) if text),
+        tuple(text for text in (files.label, model.reason, *model.notes, eager) if text),
     )
+
+
+def _capture(depot: Depot, files: Files, scorer: Scorer) -> str:
+    """Capture the draft's calls where the device can; why not all of them, or ""."""
+
+    def told(done: int, total: int) -> None:
+        depot.show(Phase("measuring", files.entry.id, "capturing calls", done, total))
+
+    choice = prepare(scorer, told)
+    if choice is None or choice.value == "captured":
+        return ""
+    return f"The draft's calls are {choice.value}: {choice.reason}."
 
 
 def _check(scorer: Scorer, name: str) -> None:

@@ -92,3 +92,15 @@ def test_the_words_do_not_depend_on_capturing(
         engine.close()
         request.getfixturevalue("recorders")  # from here on
     assert said[0] == said[1]
+
+
+def test_a_device_without_memory_serves_eagerly_and_says_so(
+    folders: Folders, recorders: list[Recorder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(target, "recorder_of", lambda device: Recorder(spare=10_000))
+    engine = LocalEngine(EngineOptions(folders.data, device="cpu", offline=True, context=400))
+    pair = load(engine, folders.target, folders.draft).pair
+    assert "its calls are eager: only 10 kB are free" in pair.runner.reason
+    assert any("The draft's calls are eager" in notice for notice in pair.notices)
+    assert words(engine, requests()[0])
+    engine.close()
