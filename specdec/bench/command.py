@@ -37,6 +37,7 @@ def add_command(
     add("--first", type=int, metavar="N", help="only the first N prompts of a kind")
     add("--tokens", type=int, default=TOKENS, metavar="N", help=f"a reply; default {TOKENS}")
     add("--runs", type=int, default=1, metavar="N", help="of each prompt; default 1")
+    add("--minutes", type=float, metavar="N", help="leave out prompts that would take it longer")
     add("--peers", nargs="?", const=TRANSFORMERS, default=None, metavar="LIST",
         help=f"{TRANSFORMERS}, {LLAMA} or none; default {TRANSFORMERS}")  # fmt: skip
     add("--llama-server", type=Path, metavar="PATH", help="llama.cpp's llama-server")
@@ -90,6 +91,7 @@ def _plan(args: argparse.Namespace, options: EngineOptions) -> Plan:
         runs=args.runs,
         peers=_peers(args),
         server=_server(args),
+        minutes=args.minutes,
     )
 
 

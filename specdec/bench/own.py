@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import count
 from time import perf_counter
 
 from specdec.bench.passes import Passes
@@ -81,12 +82,16 @@ def plain(
 
 
 def drafting(session: Session, name: str, cached: Cached, passes: Passes | None) -> Own:
-    """A session's draft and its lengths, over a scorer of the same target."""
+    """A session's draft and its lengths, over a scorer of the same target.
+
+    Every reply is a conversation of its own, as a new chat is.
+    """
+    number = count()
     return Own(
         name,
         cached,
         session.drafter,
-        lambda: session.make_length(None),
+        lambda: session.make_length(None, f"reply {next(number)}"),
         session.decode,
         session.pair.context,
         passes,

@@ -30,6 +30,7 @@ class Server:
 class Plan:
     """`prompts` by kind, in order; `tokens` are made for each reply, end ids or not.
 
+    `minutes` bounds the replies: later prompts of each kind are left out.
     `drafts` holds registry ids, folders, "ngram", and "auto" for what the program would take.
     """
 
@@ -41,12 +42,15 @@ class Plan:
     runs: int
     peers: tuple[str, ...] = (TRANSFORMERS,)
     server: Server | None = None
+    minutes: float | None = None
 
     def __post_init__(self) -> None:
         """Raises SettingError for sizes that measure nothing, unknown peers, missing files."""
         for name, value, least in (("tokens", self.tokens, 2), ("runs", self.runs, 1)):
             if value < least:
                 raise SettingError(f"--{name} is {value}.", f"It must be at least {least}.")
+        if self.minutes is not None and not self.minutes > 0:
+            raise SettingError(f"--minutes is {self.minutes:g}.", "It must be above 0.")
         for peer in self.peers:
             if peer not in PEERS:
                 raise SettingError(f"There is no peer {peer!r}.", f"Use {', '.join(PEERS)}, none.")

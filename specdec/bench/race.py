@@ -1,12 +1,14 @@
 """Lets contenders make the same replies in turn, and says how long it will still take. No torch.
 
-The order turns by one with every prompt, so that a slow spell of the machine hits all alike.
+The order turns by one with every prompt and kinds take turns too, so that a slow spell of the
+machine hits all alike.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean
+from time import perf_counter
 
 from specdec.bench.sample import Contender, Reply, Sample
 from specdec.errors import EngineError
@@ -16,44 +18,73 @@ WARM = 6
 
 Tell = Callable[[str], None]
 Prompts = Mapping[str, Sequence[tuple[int, ...]]]
+Job = tuple[str, int, int, tuple[int, ...]]
+"""kind, place of the prompt, run, ids of the prompt."""
 
 
 def race(
-    contenders: Sequence[Contender], prompts: Prompts, tokens: int, runs: int, tell: Tell
+    contenders: Sequence[Contender],
+    prompts: Prompts,
+    tokens: int,
+    runs: int,
+    tell: Tell,
+    minutes: float | None = None,
+    clock: Callable[[], float] = perf_counter,
 ) -> list[Sample]:
-    """Every reply of every contender. Raises EngineError for one that made too few tokens."""
-    clock = Left(len(contenders), runs * sum(len(texts) for texts in prompts.values()))
+    """Every reply of every contender; fewer prompts of each kind where `minutes` would not do.
+
+    The first prompt of each kind is always made. Raises EngineError for a contender that made
+    too few tokens.
+    """
+    began = clock()
+    turns = list(_turns(prompts, runs))
+    left = Left(len(contenders), sum(len(jobs) for jobs in turns))
     first = next(iter(prompts.values()))[0]
     for index, contender in enumerate(contenders):
-        warm = contender.reply(first, min(WARM, tokens))
-        clock.guess(index, warm, tokens)
-    tell(f"warmed up; about {clock.text()} to go")
-    samples = []
-    for turn, (kind, place, run, prompt) in enumerate(_jobs(prompts, runs)):
-        for offset in range(len(contenders)):
-            index = (turn + offset) % len(contenders)
-            contender = contenders[index]
-            reply = contender.reply(prompt, tokens)
-            if reply.tokens != tokens:
-                raise EngineError(
-                    f"{contender.engine} {contender.drafter} made {reply.tokens} tokens"
-                    f" where {tokens} were asked for.",
-                    "Its rates would not compare; leave it out (--peers), and report this.",
-                )
-            clock.done(index, reply.total_s)
-            samples.append(Sample(kind, place, run, contender.engine, contender.drafter, reply))
-        told = "; ".join(
-            f"{s.engine} {s.drafter} {s.reply.tok_s:.1f}" for s in samples[-len(contenders) :]
-        )
-        tell(f"{kind} {place + 1}: tok/s {told}; about {clock.text()} to go")
+        left.guess(index, contender.reply(first, min(WARM, tokens)), tokens)
+    tell(f"warmed up; about {left.text()} to go")
+    samples: list[Sample] = []
+    for number, jobs in enumerate(turns):
+        spent = clock() - began
+        if number and minutes is not None and spent + left.round(len(jobs)) > 60 * minutes:
+            tell(f"{number} of {len(turns)} prompts of a kind are made: the minutes are used up")
+            break
+        for job in jobs:
+            made = _all(contenders, job, tokens, len(samples) // len(contenders))
+            for index, sample in enumerate(made):
+                left.done(index, sample.reply.total_s)
+            samples += made
+            rates = ", ".join(f"{s.engine} {s.drafter} {s.reply.tok_s:.1f}" for s in made)
+            tell(f"{job[0]} {job[1] + 1}: {rates} tok/s; about {left.text()} to go")
     return samples
 
 
-def _jobs(prompts: Prompts, runs: int) -> Iterator[tuple[str, int, int, tuple[int, ...]]]:
-    for kind, texts in prompts.items():
-        for place, prompt in enumerate(texts):
-            for run in range(runs):
-                yield kind, place, run, prompt
+def _turns(prompts: Prompts, runs: int) -> Iterator[list[Job]]:
+    """One prompt of every kind that still has one, run after run."""
+    for run in range(runs):
+        for place in range(max(len(texts) for texts in prompts.values())):
+            yield [
+                (kind, place, run, texts[place])
+                for kind, texts in prompts.items()
+                if place < len(texts)
+            ]
+
+
+def _all(contenders: Sequence[Contender], job: Job, tokens: int, turn: int) -> list[Sample]:
+    """The job done by each, begun by the `turn`-th; in the contenders' own order."""
+    kind, place, run, prompt = job
+    found: dict[int, Sample] = {}
+    for offset in range(len(contenders)):
+        index = (turn + offset) % len(contenders)
+        one = contenders[index]
+        reply = one.reply(prompt, tokens)
+        if reply.tokens != tokens:
+            raise EngineError(
+                f"{one.engine} {one.drafter} made {reply.tokens} tokens of {tokens}.",
+                "Its rates would not compare; leave it out (--peers), and report this.",
+            )
+        found[index] = Sample(kind, place, run, one.engine, one.drafter, reply)
+    return [found[index] for index in range(len(contenders))]
 
 
 class Left:
@@ -73,12 +104,16 @@ class Left:
         """One reply of this contender took so long."""
         self._took[index].append(seconds)
 
-    def seconds(self) -> float:
-        return sum(
-            (self._replies - len(took)) * (fmean(took) if took else guess)
-            for took, guess in zip(self._took, self._guess, strict=True)
-        )
+    def round(self, prompts: int) -> float:
+        """Seconds that all contenders need for so many prompts."""
+        return prompts * sum(self._each())
 
     def text(self) -> str:
-        left = self.seconds()
+        """Seconds or minutes, for a person."""
+        owed = [self._replies - len(took) for took in self._took]
+        left = sum(n * each for n, each in zip(owed, self._each(), strict=True))
         return f"{left:.0f} s" if left < 120 else f"{left / 60:.0f} min"
+
+    def _each(self) -> list[float]:
+        pairs = zip(self._took, self._guess, strict=True)
+        return [fmean(took) if took else guess for took, guess in pairs]

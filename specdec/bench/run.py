@@ -5,7 +5,7 @@ The order of a benchmark. Knows loads and contenders; nothing of arguments or ta
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
 import torch
@@ -16,7 +16,7 @@ from specdec.bench.card import Card, Result
 from specdec.bench.physics import Physics, read_bandwidth
 from specdec.bench.plan import AUTO, LLAMA, TRANSFORMERS, Plan
 from specdec.bench.race import Prompts, Tell, race
-from specdec.bench.sample import Contender
+from specdec.bench.sample import Contender, Sample
 from specdec.contract import Message, Phase
 from specdec.depot import Depot, Show
 from specdec.pairing import NGRAM, NONE
@@ -43,10 +43,10 @@ def measure(plan: Plan, tell: Tell) -> Result:
         mine = own.contenders(plain, drafted, fast_plain(target), passes)
         theirs = stack.enter_context(_peers(plan, depot, target, drafted, tell))
         before = read_bandwidth(device)
-        samples = race([*mine, *theirs], ids, plan.tokens, plan.runs, tell)
+        samples = race([*mine, *theirs], ids, plan.tokens, plan.runs, tell, plan.minutes)
     bandwidth, how = max(before, read_bandwidth(device))
     return Result(
-        make_card(plan, plain, bandwidth),
+        make_card(plan, plain, samples, bandwidth),
         samples,
         Physics(bandwidth, target.ground.model.step_bytes, how),
         facts(plain, drafted),
@@ -100,7 +100,7 @@ def _model_draft(drafted: Mapping[str, Session]) -> str:
     return next((name for name in chosen if name not in (NGRAM, NONE)), "")
 
 
-def make_card(plan: Plan, session: Session, bandwidth: float) -> Card:
+def make_card(plan: Plan, session: Session, samples: Sequence[Sample], bandwidth: float) -> Card:
     """What the figures depend on."""
     pair = session.pair
     return Card(
@@ -111,13 +111,16 @@ def make_card(plan: Plan, session: Session, bandwidth: float) -> Card:
             "target": pair.target.value,
             "drafts": list(plan.drafts),
             "draft_dtype": plan.options.draft_dtype,
+            "weights": plan.options.weights,
             "runner": pair.runner.value,
             "exact": pair.exact,
             "temperature": 0,
             "rule": "match",
             "tokens": plan.tokens,
             "runs": plan.runs,
-            "prompts": {kind: len(texts) for kind, texts in plan.prompts.items()},
+            "prompts": {
+                kind: len({s.place for s in samples if s.kind == kind}) for kind in plan.prompts
+            },
             "peers": list(plan.peers),
         },
         seed=own.SEED,

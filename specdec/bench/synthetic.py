@@ -6,8 +6,10 @@ Knows shapes and contenders; nothing of files, tokenizers or other engines.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import count
 
 import torch
 
@@ -23,21 +25,24 @@ from specdec.bench.plan import Plan
 from specdec.bench.race import Tell, race
 from specdec.bench.sample import Contender
 from specdec.device import DeviceChoice
-from specdec.drafters.length import FixedLength
+from specdec.drafters.length import DraftCost, FixedLength, Lengths
 from specdec.drafters.model import ModelDrafter
+from specdec.drafting import draft_form
 from specdec.errors import SettingError
 from specdec.linear import Form
 from specdec.loading import Model
 from specdec.measure import RunnerChoice
+from specdec.pair import Choice
 from specdec.registry import load_registry
 from specdec.request import MAX_K
 from specdec.session import Cached
-from specdec.target import open_scorer
+from specdec.target import open_scorer, prepare
+from specdec.turn import Length
 
 KIND = "synthetic"
 PROMPT = 128
 LENGTHS = (3, MAX_K)
-"""Draft lengths timed: each is a row."""
+"""Draft lengths that are timed beside the one that is measured to pay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,7 @@ def measure_shape(plan: Plan, shape: str, accept: float, tell: Tell) -> Result:
             pair.target, pair.runner.runner, WIDTH, pair.context, pair.vocab, pair.runner.exact
         )
     )
+    captured = prepare(serving.scorer, lambda done, total: None)
     fast = open_scorer(pair.target, "fast", WIDTH, pair.context, pair.vocab, exact=False)
     prompt = tuple(random.Random(own.SEED).choices(range(min(pair.vocab, 10_000)), k=PROMPT))
     with own.watched(pair.where.device.type, serving.scorer) as passes:
@@ -80,7 +86,7 @@ def measure_shape(plan: Plan, shape: str, accept: float, tell: Tell) -> Result:
         _card(plan, pair, accept, bandwidth),
         samples,
         Physics(bandwidth, pair.target.step_bytes, how),
-        _facts(pair, accept),
+        _facts(pair, accept, captured),
     )
 
 
@@ -110,15 +116,14 @@ def _load(plan: Plan, shape: str, tell: Tell) -> _Pair:
 
 
 def _form(plan: Plan, where: DeviceChoice, index: int) -> tuple[torch.dtype, Form]:
-    """The target as it would be loaded; a draft as asked, or int4 on a CPU."""
-    asked = plan.options.draft_dtype
+    """As a load would take them."""
     if index == 0:
         return where.dtype, where.form
-    if asked in (None, "int4") and where.device.type == "cpu":
-        return torch.bfloat16, "int4"
-    if asked in (None, "int4"):
-        return where.dtype, "dense"
-    return device.DTYPES[str(asked)], "dense"
+    form = draft_form(plan.options.draft_dtype, where)
+    if form == "int4" or form == "int8":
+        return torch.bfloat16, form
+    dtype = device.DTYPES[form]
+    return dtype, device.form_of(where.device, dtype)[0]
 
 
 def _drafted(
@@ -129,17 +134,19 @@ def _drafted(
     accept: float,
     passes: Passes | None,
 ) -> list[ForcedOwn]:
-    """One contender for each draft length, over one draft."""
+    """The length that is measured to pay, then each of LENGTHS, over one draft."""
     scorer = open_scorer(draft, "fast", WIDTH, pair.context, pair.vocab, exact=False)
-    forced = Forced(scorer, accept)
-    drafter = ModelDrafter(forced, pair.names[1], pair.vocab, frozenset())
+    cost = DraftCost(measure.step_seconds(scorer, [1])[1], measure.reading_seconds(scorer))
+    forced, name = Forced(scorer, accept), pair.names[1]
+    drafter = ModelDrafter(forced, name, pair.vocab, frozenset())
+    lengths, number = Lengths(pair.runner.costs, {name: cost}, MAX_K), count()
 
-    def one(k: int) -> ForcedOwn:
-        name = f"{pair.names[1]} k={k}"
-        mine = Own(name, serving, drafter, lambda: FixedLength(k), letters, pair.context, passes)
+    def one(label: str, length: Callable[[], Length]) -> ForcedOwn:
+        mine = Own(label, serving, drafter, length, letters, pair.context, passes)
         return ForcedOwn(mine, forced, truth)
 
-    return [one(k) for k in LENGTHS]
+    fixed = [one(f"{name} k={k}", partial(FixedLength, k)) for k in LENGTHS]
+    return [one(name, lambda: lengths.of(f"reply {next(number)}")), *fixed]
 
 
 def _card(plan: Plan, pair: _Pair, accept: float, bandwidth: float) -> Card:
@@ -162,13 +169,15 @@ def _card(plan: Plan, pair: _Pair, accept: float, bandwidth: float) -> Card:
     )
 
 
-def _facts(pair: _Pair, accept: float) -> tuple[str, ...]:
+def _facts(pair: _Pair, accept: float, captured: Choice | None) -> tuple[str, ...]:
     where, choice = pair.where, pair.runner.choice
     lines = [
         f"Random weights of the shape of {pair.names[0]} on {where.device} in"
         f" {where.dtype_choice.value} ({where.dtype_choice.reason}).",
         f"Runner {choice.value}: {choice.reason}.",
     ]
+    if captured is not None:
+        lines.append(f"Its calls are {captured.value}: {captured.reason}.")
     if pair.draft is not None:
         lines.append(
             f"Draft {pair.names[1]}, random too, {pair.draft.form}; {accept:.0%} of its tokens are"
