@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from specdec import device, measure, memory, pairing
+from specdec import device, forms, measure, memory, pairing
 from specdec.depot import Depot, Show, free_bytes, memory_form
 from specdec.device import DeviceChoice
 from specdec.drafters.length import DraftCost, FixedLength, Lengths
@@ -82,6 +82,9 @@ def load_target(depot: Depot, name: str | None) -> Target:
     context = min(context, model.context)
     depot.show(Phase("measuring", files.entry.id, "a step of the target, by rows"))
     runner = measure.choose_runner(model, WIDTH, context, len(tokenizer))
+    told = forms.other_form(model, files.folder, where.form, runner.plain_cost)
+    model = replace(model, notes=(*model.notes, *([told] if told else [])))
+    where = replace(where, dtype_choice=forms.held(model, where.dtype_choice))
     return Target(picked, Ground(files, model, tokenizer, where, context, WIDTH), runner)
 
 
