@@ -10,6 +10,7 @@ import pytest
 from app import run
 from app.ending import Ending
 from app.options import parse
+from app.settings import Settings, SettingsFile
 from specdec.contract import ChatEngine
 from specdec.options import EngineOptions
 
@@ -38,3 +39,26 @@ def test_the_pair_of_the_command_line_is_a_first_choice_not_what_the_engine_fall
     given = [value for value in asdict(seen[0]).values() if value is not None]
     assert "cpu" in given
     assert not {"smollm2-135m-instruct", "ngram"} & set(map(str, given))
+
+
+@pytest.mark.parametrize(
+    ("words", "kept", "want"),
+    [([], None, None), ([], "packed", "packed"), (["--weights", "bf16"], "packed", "bf16")],
+)
+def test_the_form_of_the_weights_is_the_command_lines_or_the_settings(
+    tmp_path: Path, words: list[str], kept: str | None, want: str | None
+) -> None:
+    SettingsFile(tmp_path / "settings.json").save(Settings(weights=kept))
+    seen: list[EngineOptions] = []
+
+    def make(options: EngineOptions) -> ChatEngine:
+        seen.append(options)
+        raise _SeenError
+
+    ending = Ending()
+    try:
+        with pytest.raises(_SeenError):
+            run._start(parse([*words, "--port", "0"]), tmp_path, make, print, ending)
+    finally:
+        ending.close()
+    assert seen[0].weights == want

@@ -34,10 +34,15 @@ def write_gguf(
     tied: bool = True,
     kind: gguf.GGMLQuantizationType = gguf.GGMLQuantizationType.Q8_0,
     poison: bool = False,
+    kinds: dict[str, gguf.GGMLQuantizationType] | None = None,
+    seed: int = 0,
     **metadata: Any,
 ) -> Path:
-    """A one-layer model over the byte vocabulary, three markers and two padded rows."""
-    rng = np.random.default_rng(0)
+    """A one-layer model over the byte vocabulary, three markers and two padded rows.
+
+    `kinds` are those of single matrices, by their last name ("attn_v"); others take `kind`.
+    """
+    rng = np.random.default_rng(seed)
     writer = gguf.GGUFWriter(str(file), family)
     writer.add_context_length(128)
     writer.add_embedding_length(HIDDEN)
@@ -65,7 +70,8 @@ def write_gguf(
 
     def matrix(name: str, rows: int, columns: int) -> None:
         data = rng.standard_normal((rows, columns)).astype(np.float32)
-        writer.add_tensor(name, gguf.quants.quantize(data, kind), raw_dtype=kind)
+        own = (kinds or {}).get(name.split(".")[-2], kind)
+        writer.add_tensor(name, gguf.quants.quantize(data, own), raw_dtype=own)
 
     def vector(name: str, size: int) -> None:
         data = rng.standard_normal(size).astype(np.float32)
