@@ -82,7 +82,14 @@ FAMILIES: dict[str, Family] = {
         windows="pattern",
         two_ropes=True,
         gemma=True,  # no score_cap: its attn_logit_softcapping is read nowhere in transformers
-        defaults={**_GEMMA, "rope_theta": 1e6, "sliding_window_pattern": 6},
+        defaults={
+            **_GEMMA,
+            "rope_theta": 1e6,
+            "sliding_window_pattern": 6,
+            "num_attention_heads": 8,  # from here on, what the 4B to 27B leave out
+            "vocab_size": 262208,
+            "max_position_embeddings": 131072,
+        },
     ),
     "phi3": Family(
         qkv_bias="never",
@@ -93,6 +100,9 @@ FAMILIES: dict[str, Family] = {
         defaults={"rms_norm_eps": 1e-5},
     ),
 }
+
+READS = {"gemma3": "gemma3_text"}
+"""Models that also see, and the family that reads their text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +132,7 @@ class Shape:
     scale: float | None  # of attention scores; None = 1 / sqrt(head_dim)
     score_cap: float | None  # a score s becomes cap * tanh(s / cap), a logit likewise
     logit_cap: float | None
+    by_hand: bool = False  # attention in plain products: torch's own is wrong on this device
 
 
 def shape_of(config: Mapping[str, Any]) -> tuple[Shape | None, str]:
@@ -129,12 +140,15 @@ def shape_of(config: Mapping[str, Any]) -> tuple[Shape | None, str]:
 
     Raises KeyError naming a number that every such model must have.
     """
+    if config.get("quantization_config"):
+        return None, "its files are quantised"
     kind = str(config.get("model_type", ""))
+    if kind in READS:
+        kind, tied = READS[kind], config.get("tie_word_embeddings", True)
+        config = {**(config.get("text_config") or {}), "tie_word_embeddings": tied}
     family = FAMILIES.get(kind)
     if family is None:
         return None, f"the lean decoder does not know {kind or 'models without model_type'}"
-    if config.get("quantization_config"):
-        return None, "its files are quantised"
     if config.get("use_bidirectional_attention"):
         return None, "its tokens see those after them"
     try:

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from specdec import heap, tensor_names
+from specdec import heap
 from specdec.checkpoint import open_checkpoint, read_config, weight_files
-from specdec.decoder import Layer, Weights
+from specdec.decoder import Weights
 from specdec.errors import LoadError
 from specdec.fallback import load_module
 from specdec.families import Shape, shape_of
+from specdec.layer_reader import LayerReader
 from specdec.linear import Form
 from specdec.matrices import Matrices
 from specdec.packed import packed_bytes
@@ -168,13 +168,11 @@ def _settle_form(form: Form, device: torch.device) -> tuple[Form, tuple[str, ...
 
 
 def _read(matrices: Matrices, shape: Shape, progress: Progress) -> Weights:
-    reader, device, dtype = _Reader(matrices, shape), matrices.device, matrices.dtype
-    size = (shape.rows, shape.hidden)
+    reader, device, dtype = LayerReader.over(matrices, shape), matrices.device, matrices.dtype
     parts = shape.layers + 1
     layers = []
     with _packers(device) as pool:
-        # the largest matrix, while nothing else is in memory
-        ends = pool.submit(matrices.ends, tensor_names.EMBED, tensor_names.HEAD, size, shape.tied)
+        ends = pool.submit(reader.ends)  # the largest matrix, while nothing else is in memory
         waiting = [pool.submit(reader.layer, index) for index in range(shape.layers)]
         try:
             for index, layer in enumerate(waiting):
@@ -184,7 +182,7 @@ def _read(matrices: Matrices, shape: Shape, progress: Progress) -> Weights:
             embed, head = ends.result()
         finally:
             pool.shutdown(cancel_futures=True)
-    norm = reader.norm(tensor_names.NORM, shape.hidden)
+    norm = reader.last_norm()
     progress(parts, parts)
     # rounded as the embedding is: in bf16 the root of 640 is 25.25
     scale = float(torch.tensor(shape.hidden**0.5, dtype=dtype)) if shape.gemma else 1.0
@@ -207,49 +205,6 @@ def _packers(device: torch.device) -> Iterator[ThreadPoolExecutor]:
             yield pool
     finally:
         torch.set_num_threads(threads)
-
-
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    """Fuses and packs a layer at a time, so that few layers are held twice."""
-
-    matrices: Matrices
-    shape: Shape
-
-    def layer(self, index: int) -> Layer:
-        shape, names = self.shape, tensor_names.layer_names(self.shape, index)
-        queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
-        hidden, inner = shape.hidden, shape.intermediate
-        qkv = _parts(names.qkv, (queries, keys, keys))
-        gate_up = _parts(names.gate_up, (inner, inner))
-        return Layer(
-            norm_in=self.norm(names.norm_in + ".weight", hidden),
-            qkv=self.matrices.matrix(qkv, hidden, shape.qkv_bias),
-            qk_norm=self._qk_norm(names) if shape.qk_norm else None,
-            out=self.matrices.matrix(((names.out, hidden),), queries, shape.out_bias),
-            norm_mid=self.norm(names.norm_mid + ".weight", hidden),
-            gate_up=self.matrices.matrix(gate_up, hidden, shape.mlp_bias),
-            down=self.matrices.matrix(((names.down, hidden),), inner, shape.mlp_bias),
-            kind=shape.kind_of[index],
-            norm_out=self.norm(names.norm_out + ".weight", hidden) if names.norm_out else None,
-            norm_down=self.norm(names.norm_down + ".weight", hidden) if names.norm_down else None,
-        )
-
-    def norm(self, name: str, size: int) -> Tensor:
-        """A norm's scale; Gemma's files hold what is added to 1, in fp32 as the model computes."""
-        scale = self.matrices.vector(name, size)
-        return scale.float() + 1 if self.shape.gemma else scale
-
-    def _qk_norm(self, names: tensor_names.LayerNames) -> Tensor:
-        q = self.norm(names.q_norm + ".weight", self.shape.head_dim)
-        k = self.norm(names.k_norm + ".weight", self.shape.head_dim)
-        return torch.cat((q.expand(self.shape.heads, -1), k.expand(self.shape.kv_heads, -1)))
-
-
-def _parts(names: tuple[str, ...], rows: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
-    """Names with their rows: of each part, or of the one fused matrix a file may hold instead."""
-    sizes = rows if len(names) > 1 else (sum(rows),)
-    return tuple(zip(names, sizes, strict=True))
 
 
 def _load_fallback(

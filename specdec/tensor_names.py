@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from specdec.families import Shape
 
-EMBED = "model.embed_tokens.weight"
-NORM = "model.norm.weight"
+PREFIXES = ("model.", "language_model.model.", "model.language_model.")
+"""What text models begin with: alone, or inside one that also sees (as the hub has it; as
+transformers 4.52 to 4.57 wrote it)."""
+
+EMBED_END = "embed_tokens.weight"
+NORM_END = "norm.weight"
+EMBED = PREFIXES[0] + EMBED_END
 HEAD = "lm_head.weight"
+
+
+class Named(Protocol):
+    """Something that knows which tensors there are."""
+
+    def __contains__(self, name: str) -> bool: ...
+
+
+def prefix_in(tensors: Named) -> str:
+    """The prefix under which there is an embedding; a plain model's when there is none."""
+    found = (prefix for prefix in PREFIXES if prefix + EMBED_END in tensors)
+    return next(found, PREFIXES[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +49,9 @@ class LayerNames:
     norm_down: str | None
 
 
-def layer_names(shape: Shape, index: int) -> LayerNames:
+def layer_names(shape: Shape, index: int, prefix: str) -> LayerNames:
     """The names in layer `index`."""
-    layer = f"model.layers.{index}."
+    layer = f"{prefix}layers.{index}."
     attention, mlp = layer + "self_attn.", layer + "mlp."
     qkv = ("qkv_proj",) if shape.fused else ("q_proj", "k_proj", "v_proj")
     gate_up = ("gate_up_proj",) if shape.fused else ("gate_proj", "up_proj")

@@ -14,7 +14,9 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import (
     Gemma2Config,
     Gemma2ForCausalLM,
+    Gemma3Config,
     Gemma3ForCausalLM,
+    Gemma3ForConditionalGeneration,
     Gemma3TextConfig,
     LlamaConfig,
     LlamaForCausalLM,
@@ -39,6 +41,7 @@ FAMILIES: dict[str, tuple[Any, Any]] = {
     "smollm3": (SmolLM3Config, SmolLM3ForCausalLM),
     "gemma2": (Gemma2Config, Gemma2ForCausalLM),
     "gemma3": (Gemma3TextConfig, Gemma3ForCausalLM),
+    "gemma3-sees": (Gemma3Config, Gemma3ForConditionalGeneration),
     "phi3": (Phi3Config, Phi3ForCausalLM),
 }
 
@@ -86,6 +89,7 @@ OWN: dict[str, dict[str, Any]] = {
     },
 }
 """What a family's tiny model must have to show what sets it apart; `changes` come after."""
+OWN["gemma3-sees"] = OWN["gemma3"]
 
 
 def tiny_model(
@@ -101,7 +105,8 @@ def tiny_model(
     The same seed and changes give the same weights. Returns `folder`.
     """
     config_class, model_class = FAMILIES[family]
-    config = config_class(**{**SIZES, **OWN.get(family, {}), **changes})
+    values = {**SIZES, **OWN.get(family, {}), **changes}
+    config = config_class(**(seeing(values) if family == "gemma3-sees" else values))
     one = 0.0 if family.startswith("gemma") else 1.0  # Gemma's norms hold what is added to 1
     with torch.random.fork_rng():
         torch.manual_seed(seed)
@@ -116,6 +121,17 @@ def tiny_model(
     generation = {"eos_token_id": [258, 256], "bos_token_id": 256}
     (folder / "generation_config.json").write_text(json.dumps(generation))
     return folder
+
+
+def seeing(text: dict[str, Any]) -> dict[str, Any]:
+    """The config of a model with `text` inside and the smallest eye."""
+    eye = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1}
+    return {
+        "text_config": text,
+        "vision_config": {**eye, "num_attention_heads": 2, "image_size": 28, "patch_size": 14},
+        "mm_tokens_per_image": 4,
+        **{"image_token_index": 310, "boi_token_index": 311, "eoi_token_index": 312},
+    }
 
 
 def write_tokenizer(folder: Path) -> None:

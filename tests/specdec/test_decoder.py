@@ -77,6 +77,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "gemma3": ("gemma3", {}),
     "gemma3-scaled": ("gemma3", {"rope_parameters": GEMMA3_ROPE, "final_logit_softcapping": 3.0}),
     "gemma3-one-token-window": ("gemma3", {"sliding_window": 1}),
+    "gemma3-that-also-sees": ("gemma3-sees", {}),
     "phi3": ("phi3", {"rms_norm_eps": 1e-5}),
     "phi3-window": ("phi3", {"sliding_window": 33, "num_key_value_heads": 4}),
     "phi3-half-rotated": (

@@ -182,6 +182,29 @@ def test_every_field_is_read_or_refused_or_changes_nothing(family: str) -> None:
     assert unread == UNREAD.get(family, set())
 
 
+def test_the_text_part_of_a_model_that_sees_as_the_hub_writes_it() -> None:
+    """google/gemma-3-4b-it names little; the rest are the defaults of its family."""
+    text = {
+        "hidden_size": 2560,
+        "intermediate_size": 10240,
+        "model_type": "gemma3_text",
+        "num_hidden_layers": 34,
+        "rope_scaling": {"factor": 8.0, "rope_type": "linear"},
+        "sliding_window": 1024,
+    }
+    shape, reason = shape_of({"model_type": "gemma3", "text_config": text, "vision_config": {}})
+    assert shape is not None, reason
+    theirs = AutoConfig.for_model(**text)
+    assert (shape.heads, shape.kv_heads, shape.head_dim) == (8, 4, 256)
+    assert (shape.rows, shape.context, shape.eps) == (262208, 131072, 1e-6)
+    assert shape.tied
+    local, full = shape.kinds
+    assert local == Kind(1024, Rope(10000.0))
+    assert full == Kind(None, Rope(1e6, "linear", 8.0))
+    slides = [kind == "sliding_attention" for kind in theirs.layer_types]
+    assert [shape.kinds[kind].window is not None for kind in shape.kind_of] == slides
+
+
 def test_a_missing_number_is_named() -> None:
     with pytest.raises(KeyError, match="hidden_size"):
         shape_of({k: v for k, v in BASE.items() if k != "hidden_size"})
