@@ -108,8 +108,8 @@ def attend(shape: Shape, query: Tensor, cache: Tensor, step: Step, view: View) -
     rows = query.reshape(step.blocks, step.tile, shape.kv_heads, group, size)
     rows = rows.permute(0, 2, 3, 1, 4).reshape(step.blocks, shape.kv_heads, -1, size)
     seen = cache[:, :, view.first : step.slots]
-    if shape.score_cap is not None:
-        out = _capped(rows, seen, view.mask, shape.scale or size**-0.5, shape.score_cap)
+    if shape.score_cap is not None or shape.by_hand:
+        out = _by_hand(rows, seen, view.mask, shape.scale or size**-0.5, shape.score_cap)
     else:
         keys, values = seen[:, None].expand(-1, step.blocks, -1, -1, -1)
         out = F.scaled_dot_product_attention(
@@ -119,8 +119,10 @@ def attend(shape: Shape, query: Tensor, cache: Tensor, step: Step, view: View) -
     return out.reshape(step.blocks * step.tile, -1)[:m]
 
 
-def _capped(rows: Tensor, seen: Tensor, mask: Tensor | None, scale: float, cap: float) -> Tensor:
-    """Attention with soft-capped scores, which torch's own has not, in fp32 between the products.
+def _by_hand(
+    rows: Tensor, seen: Tensor, mask: Tensor | None, scale: float, cap: float | None
+) -> Tensor:
+    """Attention in fp32 between its products; with soft-capped scores, which torch's own has not.
 
     A block at a time: a row's products have one size, however many blocks there are.
     [blocks, kv_heads, r, head_dim] over [2, kv_heads, n, head_dim] -> like the first
@@ -128,7 +130,8 @@ def _capped(rows: Tensor, seen: Tensor, mask: Tensor | None, scale: float, cap: 
     out = []
     for index, block in enumerate(rows):
         scores = torch.matmul(block, seen[0].transpose(1, 2)).float() * scale
-        scores = torch.tanh(scores / cap) * cap
+        if cap is not None:
+            scores = torch.tanh(scores / cap) * cap
         if mask is not None:
             scores = scores + mask[index]
         out.append(torch.matmul(scores.softmax(-1).to(rows.dtype), seen[1]))
