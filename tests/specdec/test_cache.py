@@ -34,8 +34,8 @@ SIZES = {
     "eos_token_id": 2,
 }
 OTHERS: dict[str, Any] = {
-    "smollm3": lambda: hf.SmolLM3ForCausalLM(hf.SmolLM3Config(**SIZES)),
-    "gemma3": lambda: hf.Gemma3ForCausalLM(hf.Gemma3TextConfig(**SIZES, sliding_window=32)),
+    "olmo2": lambda: hf.Olmo2ForCausalLM(hf.Olmo2Config(**SIZES)),
+    "cohere2": lambda: hf.Cohere2ForCausalLM(hf.Cohere2Config(**SIZES, sliding_window=32)),
     "lfm2": lambda: hf.Lfm2ForCausalLM(
         hf.Lfm2Config(**SIZES, layer_types=["conv", "full_attention"])
     ),
@@ -96,7 +96,7 @@ def test_a_call_that_failed_half_way_leaves_nothing(tmp_path: Path, kind: str) -
 
 
 def test_rewinding_to_nothing_always_begins_a_new_cache(tmp_path: Path) -> None:
-    scorer = opened(tmp_path, "smollm3")
+    scorer = opened(tmp_path, "olmo2")
     assert isinstance(scorer, FallbackScorer)
     for _ in range(2):
         before = scorer._cache
@@ -105,7 +105,7 @@ def test_rewinding_to_nothing_always_begins_a_new_cache(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "word"), [("gemma3", "32 tokens"), ("lfm2", "state"), ("mamba", "state")]
+    ("kind", "word"), [("cohere2", "32 tokens"), ("lfm2", "state"), ("mamba", "state")]
 )
 def test_a_cache_that_cannot_be_cut_is_found_when_opened(
     tmp_path: Path, kind: str, word: str
@@ -118,17 +118,17 @@ def test_a_cache_that_cannot_be_cut_is_found_when_opened(
 
 
 def test_inside_the_window_a_sliding_cache_is_plain(tmp_path: Path) -> None:
-    assert opened(tmp_path, "gemma3", capacity=31).can_rewind
+    assert opened(tmp_path, "cohere2", capacity=31).can_rewind
 
 
 def test_a_full_cache_can_be_cut(tmp_path: Path) -> None:
-    scorer = opened(tmp_path, "smollm3")
+    scorer = opened(tmp_path, "olmo2")
     assert scorer.can_rewind
     assert not scorer.exact
 
 
 def test_calls_out_of_range_are_refused(tmp_path: Path) -> None:
-    scorer = opened(tmp_path, "smollm3", capacity=70)
+    scorer = opened(tmp_path, "olmo2", capacity=70)
     with pytest.raises(ValueError, match="chunk ends at 64"):
         scorer.prefill([0] * 65)
     scorer.prefill(IDS[:64])
