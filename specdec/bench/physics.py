@@ -35,13 +35,13 @@ class Physics:
         return tok_s / self.limit
 
 
-def read_bandwidth(device: torch.device, size: int = BIG) -> tuple[float, str]:
+def read_bandwidth(device: torch.device) -> tuple[float, str]:
     """Bytes a second, the best of several passes over a big buffer, and how it was measured.
 
     On a CPU the buffer is read by all threads, by a sum and by a matrix with one vector; elsewhere
     it is copied, and a copy moves every byte twice.
     """
-    numbers = torch.ones(size // 4, device=device)
+    numbers = torch.ones(BIG // 4, device=device)
     if device.type != "cpu":
         other = torch.empty_like(numbers)
         seconds = _best(lambda: other.copy_(numbers), device)

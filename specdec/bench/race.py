@@ -33,8 +33,8 @@ def race(
 ) -> list[Sample]:
     """Every reply of every contender; fewer prompts of each kind where `minutes` would not do.
 
-    The first prompt of each kind is always made. Raises EngineError for a contender that made
-    too few tokens.
+    The first prompt of each kind is always made; Ctrl-C ends it with what is complete. Raises
+    EngineError for a contender that made too few tokens.
     """
     began = clock()
     turns = list(_turns(prompts, runs))
@@ -44,18 +44,23 @@ def race(
         left.guess(index, contender.reply(first, min(WARM, tokens)), tokens)
     tell(f"warmed up; about {left.text()} to go")
     samples: list[Sample] = []
-    for number, jobs in enumerate(turns):
-        spent = clock() - began
-        if number and minutes is not None and spent + left.round(len(jobs)) > 60 * minutes:
-            tell(f"{number} of {len(turns)} prompts of a kind are made: the minutes are used up")
-            break
-        for job in jobs:
-            made = _all(contenders, job, tokens, len(samples) // len(contenders))
-            for index, sample in enumerate(made):
-                left.done(index, sample.reply.total_s)
-            samples += made
-            rates = ", ".join(f"{s.engine} {s.drafter} {s.reply.tok_s:.1f}" for s in made)
-            tell(f"{job[0]} {job[1] + 1}: {rates} tok/s; about {left.text()} to go")
+    try:
+        for number, jobs in enumerate(turns):
+            spent = clock() - began
+            if number and minutes is not None and spent + left.round(len(jobs)) > 60 * minutes:
+                tell(f"{number} of {len(turns)} prompts of a kind made; the minutes are used up")
+                break
+            for job in jobs:
+                made = _all(contenders, job, tokens, len(samples) // len(contenders))
+                for index, sample in enumerate(made):
+                    left.done(index, sample.reply.total_s)
+                samples += made
+                rates = ", ".join(f"{s.engine} {s.drafter} {s.reply.tok_s:.1f}" for s in made)
+                tell(f"{job[0]} {job[1] + 1}: {rates} tok/s; about {left.text()} to go")
+    except KeyboardInterrupt:
+        if not samples:
+            raise
+        tell(f"stopped; what follows is of {len(samples)} replies")
     return samples
 
 

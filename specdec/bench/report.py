@@ -8,7 +8,8 @@ from dataclasses import asdict
 
 from specdec.bench.card import Result
 from specdec.bench.plan import OWN, TRANSFORMERS
-from specdec.bench.sample import PLAIN, PLAIN_FAST, Row, fastest_plain, ratio, rows
+from specdec.bench.sample import PLAIN, PLAIN_FAST, Row, ratio, rows
+from specdec.pairing import NGRAM
 
 PUBLISHED = (
     "kind", "engine", "drafter", "tok_s", "tok_s_min", "tok_s_max", "ratio_to_plain",
@@ -18,8 +19,8 @@ PUBLISHED = (
 
 HEAD = (
     "kind", "engine", "drafter", "tok/s (lowest to highest)", "x own plain",
-    "x transformers plain", "tokens a round", "kept/drafted", "first s", "tenth s", "total s",
-    "outside passes", "same ids",
+    "x transformers plain", "x assisted", "tokens a round", "kept/drafted", "first s", "tenth s",
+    "total s", "outside passes", "same ids",
 )  # fmt: skip
 
 
@@ -69,15 +70,19 @@ def _line(cells: Sequence[str]) -> str:
 
 def _cells(result: Result, row: Row) -> tuple[str, ...]:
     kept = "-" if row.drafted is None else f"{row.accepted}/{row.drafted}"
-    base = fastest_plain(result.samples, row.kind, TRANSFORMERS)
-    over = ratio(result.samples, (row.kind, row.engine, row.drafter), base) if base else None
+
+    def over(drafter: str) -> str:
+        key, base = (row.kind, row.engine, row.drafter), (row.kind, TRANSFORMERS, drafter)
+        return _number(ratio(result.samples, key, base))
+
     return (
         row.kind,
         row.engine,
         row.drafter,
         f"{row.tok_s:.2f} ({row.tok_s_min:.2f} to {row.tok_s_max:.2f})",
         _number(row.ratio_to_plain),
-        _number(over),
+        over(PLAIN),
+        over(_assistant(result)),
         _number(row.tokens_per_round),
         kept,
         f"{row.first_s:.2f}",
@@ -86,6 +91,12 @@ def _cells(result: Result, row: Row) -> tuple[str, ...]:
         "-" if row.outside is None else f"{row.outside:.1%}",
         f"{row.same}/{row.compared}" if row.compared else "-",
     )
+
+
+def _assistant(result: Result) -> str:
+    """The model that transformers drafts with; "" where there is none."""
+    drafters = {s.drafter for s in result.samples if s.engine == TRANSFORMERS}
+    return next(iter(drafters - {PLAIN, NGRAM}), "")
 
 
 def _number(value: float | None) -> str:

@@ -119,10 +119,11 @@ def rows(samples: Sequence[Sample]) -> list[Row]:
     return [_row(key, samples) for key in order]
 
 
-def ratio(samples: Sequence[Sample], key: Key, base: Key) -> float:
-    """Median over prompts of `key`'s tokens a second over those of `base`."""
+def ratio(samples: Sequence[Sample], key: Key, base: Key) -> float | None:
+    """Median over prompts of `key`'s tokens a second over those of `base`; None without pairs."""
     mine, theirs = _rates(samples, key), _rates(samples, base)
-    return median(rate / theirs[at] for at, rate in mine.items() if theirs.get(at))
+    found = [rate / theirs[at] for at, rate in mine.items() if at in theirs]
+    return median(found) if found else None
 
 
 def fastest_plain(samples: Sequence[Sample], kind: str, engine: str) -> Key | None:
@@ -133,9 +134,9 @@ def fastest_plain(samples: Sequence[Sample], kind: str, engine: str) -> Key | No
 
 
 def _rates(samples: Sequence[Sample], key: Key) -> dict[tuple[int, int], float]:
-    return {
-        (s.place, s.run): s.reply.tok_s for s in samples if (s.kind, s.engine, s.drafter) == key
-    }
+    """By prompt and run. A reply that came in one piece has no rate."""
+    mine = (s for s in samples if (s.kind, s.engine, s.drafter) == key and s.reply.tok_s)
+    return {(s.place, s.run): s.reply.tok_s for s in mine}
 
 
 def _row(key: Key, samples: Sequence[Sample]) -> Row:
@@ -143,7 +144,7 @@ def _row(key: Key, samples: Sequence[Sample]) -> Row:
     mine = [s for s in samples if (s.kind, s.engine, s.drafter) == key]
     replies = [s.reply for s in mine]
     base = fastest_plain(samples, kind, engine)
-    rates = [reply.tok_s for reply in replies]
+    rates = list(_rates(samples, key).values()) or [0.0]
     rounds = _total([reply.rounds for reply in replies])
     tokens = sum(reply.tokens for reply in replies)
     plain = {

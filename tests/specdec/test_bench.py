@@ -59,7 +59,7 @@ def test_ratios_are_taken_prompt_by_prompt_over_the_engine_s_fastest_plain() -> 
     assert (ngram.same, ngram.compared) == (2, 2)
     theirs = by_name["transformers", "plain"]
     assert (theirs.ratio_to_plain, theirs.tokens_per_round, theirs.drafted) == (1.0, None, None)
-    assert (theirs.same, theirs.compared) == (0, 1)
+    assert (theirs.same, theirs.compared) == (1, 1)  # with its own plain reply, not ours
 
 
 def result() -> Result:
@@ -82,7 +82,9 @@ def test_the_json_has_the_fields_of_the_issue_and_no_others() -> None:
 
 def test_the_text_has_the_table_the_limit_and_the_shares() -> None:
     text = report.text(result())
-    assert "| code | specdec | ngram | 11.50 (8.00 to 15.00) | 2.50 | 8.00 | 2.50 | 0/0 |" in text
+    assert (
+        "| code | specdec | ngram | 11.50 (8.00 to 15.00) | 2.50 | 8.00 | - | 2.50 | 0/0 |" in text
+    )
     assert "cannot pass 10.00 tok/s" in text
     assert "code: plain reaches 45%, ngram 115%." in text  # a plain row's median is 4.5
     assert "code, ngram: first token +0.0% and tenth" in text
@@ -129,6 +131,34 @@ def test_minutes_leave_out_later_prompts_of_all_kinds_alike() -> None:
     assert len(race(*args, minutes=2.0, clock=ticking(55.0))) == 4
 
 
+def test_what_was_complete_when_it_was_stopped_is_kept() -> None:
+    class Stopped(Scripted):
+        def reply(self, prompt: tuple[int, ...], tokens: int) -> Reply:
+            if prompt == (2,):
+                raise KeyboardInterrupt
+            return super().reply(prompt, tokens)
+
+    told: list[str] = []
+    made = race([Scripted("a", []), Stopped("b", [])], PROMPTS, 9, 1, told.append)
+    assert [(s.kind, s.place) for s in made] == [("code", 0)] * 2 + [("chat", 0)] * 2
+    assert told[-1].startswith("stopped")
+    with pytest.raises(KeyboardInterrupt):
+        race([Stopped("b", [])], {"code": [(2,)]}, 9, 1, told.append)
+
+
+def test_a_reply_in_one_piece_has_no_rate_and_no_part_in_ratios() -> None:
+    whole = Reply((1, 2), ((2, 3.0),))
+    found = [
+        Sample("code", 0, 0, "specdec", "plain", reply(2.0)),
+        Sample("code", 0, 0, "specdec", "ngram", whole),
+        Sample("code", 1, 0, "specdec", "plain", whole),
+        Sample("code", 1, 0, "specdec", "ngram", reply(6.0)),
+    ]
+    plain, ngram = rows(found)
+    assert [plain.tok_s, ngram.tok_s] == pytest.approx([2.0, 6.0])
+    assert ngram.ratio_to_plain is None
+
+
 def test_a_reply_that_is_too_short_is_no_measurement() -> None:
     with pytest.raises(EngineError, match="specdec a made 8 tokens of 9"):
         race([Scripted("a", [], short=True)], PROMPTS, 9, 1, lambda text: None)
@@ -152,7 +182,7 @@ def test_a_plan_refuses_what_measures_nothing(tmp_path: Path) -> None:
         ({"peers": ("llama.cpp",)}, "needs its server"),
     ):
         with pytest.raises(SettingError, match=named):
-            replace(good, **change)  # type: ignore[arg-type]
+            replace(good, **change)
 
 
 def test_prompts_come_by_kind_from_the_program_or_a_file(tmp_path: Path) -> None:
