@@ -11,7 +11,7 @@ import struct
 import sys
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
@@ -24,6 +24,9 @@ BLOCK = 1 << _BLOCK_BITS
 LARGEST, SMALLEST = 27.034, -2.828
 """Bounds of -log E: the least E is 2^-33 / BLOCK, the greatest below 24 ln 2 * (1 + 1/BLOCK)."""
 
+_REMEMBERED = 16
+"""Indices a reply's noise remembers: more than a round draws."""
+
 _BITS = 32
 _MASK = 0xFFFFFFFF
 _LEAST, _PLACE = 1 << 30, 1 << 31  # above every token id: what is hashed for a block
@@ -35,6 +38,9 @@ class Noise:
 
     seed: int
     digest: int  # 64 bits of a hash of the prompt ids
+    _known: dict[tuple[int, Stream, int, torch.device], tuple[Tensor, Tensor]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @classmethod
     def of(cls, seed: int, prompt: Sequence[int]) -> Noise:
@@ -57,11 +63,19 @@ class Noise:
     def least(
         self, index: int, stream: Stream, blocks: int, device: torch.device
     ) -> tuple[Tensor, Tensor]:
-        """The least E of each of the first `blocks` blocks, float32 [b], and its id, int64 [b]."""
-        first, second, _ = self._key(index, stream)
-        block = torch.arange(blocks, device=device)
-        place = _place(_words(block | _PLACE, first, second))
-        return least(block, first, second), block * BLOCK + place
+        """The least E of each of the first `blocks` blocks, float32 [b], and its id, int64 [b].
+
+        Remembered for a round, not to be written to: draft and target ask for the same under match.
+        """
+        what = (index, stream, blocks, device)
+        if what not in self._known:
+            if len(self._known) >= _REMEMBERED:
+                del self._known[next(iter(self._known))]
+            first, second, _ = self._key(index, stream)
+            block = torch.arange(blocks, device=device)
+            place = _place(_words(block | _PLACE, first, second))
+            self._known[what] = least(block, first, second), block * BLOCK + place
+        return self._known[what]
 
     def keys(self, index: int, count: int, stream: Stream) -> list[tuple[int, int]]:
         """The two keys of the noise at each of `count` indices from `index` on, for a device."""

@@ -158,3 +158,17 @@ def test_the_same_words_on_cuda() -> None:
     assert [draw(q, noise, i, "target") for i in range(200)] == [
         draw(p, noise, i, "target") for i in range(200)
     ]
+
+
+def test_what_is_remembered_changes_nothing_and_is_bounded() -> None:
+    noise, device = Noise(5, 6), torch.device("cpu")
+    for index in (*range(40), 39, 0, 38):
+        for stream in ("target", "draft"):
+            ours = noise.least(index, stream, 9, device)
+            fresh = Noise(5, 6).least(index, stream, 9, device)
+            assert all(torch.equal(a, b) for a, b in zip(ours, fresh, strict=True))
+            again = noise.least(index, stream, 9, device)
+            assert again[0] is ours[0]
+            assert noise.least(index, stream, 3, device)[0].tolist() == ours[0][:3].tolist()
+    assert len(noise._known) <= 16
+    assert noise == Noise(5, 6)

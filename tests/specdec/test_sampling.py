@@ -13,7 +13,7 @@ from torch import Tensor
 from specdec.errors import EngineError
 from specdec.noise import Noise
 from specdec.request import Sampling
-from specdec.sampling import Law, draw, law
+from specdec.sampling import Law, draw, first_largest, law
 
 INF = math.inf
 
@@ -270,3 +270,20 @@ def test_draws_follow_the_law(size: int) -> None:
     statistic = sum((seen - expected) ** 2 / expected for seen, expected in cells)
     freedom = len(cells) - 1
     assert statistic < freedom + 4.5 * math.sqrt(2 * freedom) + 4
+
+
+@pytest.mark.parametrize("size", [1, 63, 64, 127, 128, 129, 1000, 1024])
+def test_the_first_largest_is_argmax(size: int) -> None:
+    random = torch.Generator().manual_seed(size)
+    for turn in range(60):
+        row = torch.randint(0, 2 + turn % 9, (size,), generator=random).float()
+        if turn % 3 == 0:
+            row[torch.randint(0, size, (1 + turn % 2,), generator=random)] = torch.nan
+        if turn % 5 == 0:
+            row[: size // 2] = -torch.inf
+        place = first_largest(row)
+        assert place.shape == ()
+        if row.isnan().any():
+            assert row[place].isnan()
+        else:
+            assert int(place) == int((row == row.max()).nonzero()[0])
