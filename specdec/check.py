@@ -25,6 +25,7 @@ from specdec.check_replay import Replay, fill, replay
 from specdec.check_report import ENOUGH, OUTCOMES, Case, Difference, LawRow, Near, Report
 from specdec.check_runners import Runners, step_ms
 from specdec.contract import Sampling
+from specdec.detokenize import Decode
 from specdec.drafters.base import Drafter
 from specdec.drafters.ngram import NgramDrafter
 from specdec.drafters.none import NoDrafter
@@ -160,15 +161,16 @@ def _reply(
         found.rounds.update(outcome(*pair) for pair in said.outcomes)
         found.notices.update(dict.fromkeys(said.notices))
         replies.setdefault((said.ids, said.reason), said)
-        if difference := _difference(session, case, drafter.name, plain, said):
-            found.differences.append(difference)
+        if row := difference_between(session.decode, case, drafter.name, plain, said):
+            found.differences.append(row)
     for said in replies.values():
         _replayed(session, runners, case, task, said, found)
 
 
-def _difference(
-    session: Session, case: Case, drafter: str, plain: Said, said: Said
+def difference_between(
+    decode: Decode, case: Case, drafter: str, plain: Said, said: Said
 ) -> Difference | None:
+    """Where two replies part, by ids and by how they end; None when they are the same."""
     if (plain.ids, plain.reason) == (said.ids, said.reason):
         return None
     shorter = min(len(plain.ids), len(said.ids))
@@ -176,7 +178,7 @@ def _difference(
     place = next((i for i, (mine, theirs) in pairs if mine != theirs), shorter)
 
     def word(reply: Said) -> str:
-        return session.decode(reply.ids[place : place + 1]) or f"the end ({reply.reason})"
+        return decode(reply.ids[place : place + 1]) or f"the end ({reply.reason})"
 
     return Difference(case, drafter, place, word(plain), word(said))
 

@@ -82,7 +82,8 @@ def target_laws(scorer: Scorer, tokens: Sequence[int]) -> dict[Path, Law]:
     def walk(path: Path) -> None:
         scorer.rewind(length + len(path))
         sequence = [*tokens, *path]
-        laws[path] = law(scorer.score(sequence[-1:])[0], SETTINGS, sequence, len(tokens))
+        logits = scorer.score(sequence[-1:])[0].cpu()  # where `judge` works `reject` out
+        laws[path] = law(logits, SETTINGS, sequence, len(tokens))
         if len(path) < DEPTH - 1:
             for token in laws[path].ids.tolist():
                 walk((*path, token))
@@ -116,7 +117,10 @@ def drafter_guesses(
             continue
         draft = drafter.propose(Context(sequence, len(tokens), SETTINGS, "reject", noise), 1)
         drafter.settle(sequence, 0)
-        return Guess(draft.laws[0], draft.tokens[0]) if draft.tokens else Guess()
+        if not draft.tokens:
+            return Guess()
+        q = draft.laws[0]
+        return Guess(q and Law(q.ids.cpu(), q.scores.cpu(), q.size), draft.tokens[0])
 
     guesses[()] = first = guess(())
     said = set(laws[()].ids.tolist()) | set(first.law.ids.tolist() if first.law else ())

@@ -66,9 +66,10 @@ def replay(task: Task, said: Said, plain: Scorer, made: Scorer) -> Replay:
     others, entropy = list[Other](), list[float]()
     place = start
     while place < stop:
-        rows = made.score(tokens[place - 1 : min(stop - 1, place - 1 + made.room())]).clone()
+        rows = made.score(tokens[place - 1 : min(stop - 1, place - 1 + made.room())])
+        rows = rows.to("cpu", copy=True)  # a runner may write the next call over this one
         for row in rows:
-            logits = plain.score([tokens[place - 1]])[0]
+            logits = plain.score([tokens[place - 1]])[0].cpu()
             before = tokens[:place]
             got = tokens[place] if place < len(tokens) else _end(row, task, before)
             choice = draw(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,17 @@ from torch import Tensor
 
 from specdec import check as checking
 from specdec.assemble import WIDTH, Target, load_target, with_draft
-from specdec.check import check, mixed
+from specdec.check import check, difference_between, mixed
 from specdec.check_report import Case, Difference, LawRow, Near, Report
 from specdec.check_runners import Runners, open_runners
 from specdec.cli import main
 from specdec.depot import Depot
+from specdec.errors import SettingError
 from specdec.loading import Model
 from specdec.measure import choose_runner
 from specdec.options import EngineOptions
 from specdec.session import Session
+from specdec.trial import Said
 from tests.specdec.engines import Folders, make_folders
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -133,6 +135,35 @@ def test_without_an_exact_runner_it_fails_and_says_why(folders: Folders) -> None
     assert "same bits" in runners.why_not
     report = replace(passing(), why_not=runners.why_not)
     assert "(a) is not possible" in report.verdict()
+
+
+def test_a_model_that_only_transformers_runs_says_so(folders: Folders) -> None:
+    session, target = load(folders, lambda model: replace(model, even={8: ()}))
+    own = session.open_scorer
+
+    def fast_only(name: str) -> Any:
+        if name == "static":
+            raise SettingError("No static runner.", "It is foreign.")
+        return own("fast")
+
+    session.open_scorer = fast_only
+    assert open_runners(session, target).why_not == "No static runner. It is foreign."
+
+
+def test_replies_differ_by_their_ids_or_by_their_end() -> None:
+    def decode(ids: Sequence[int]) -> str:
+        return "".join(chr(96 + i) for i in ids)
+
+    case = Case("code", 1, 0.0)
+    plain = Said((1, 2, 3), "length")
+    assert difference_between(decode, case, "d", plain, replace(plain, outcomes=((1, 0),))) is None
+    for said, place, expected, got in (
+        (Said((1, 4, 3), "length"), 1, "b", "d"),
+        (Said((1, 2), "end"), 2, "c", "the end (end)"),
+        (Said((1, 2, 3), "end"), 3, "the end (length)", "the end (end)"),
+    ):
+        found = difference_between(decode, case, "d", plain, said)
+        assert found == Difference(case, "d", place, expected, got)
 
 
 def passing() -> Report:

@@ -19,7 +19,7 @@ from specdec.check_law import (
     surprise,
     target_laws,
 )
-from specdec.check_replay import fill, replay
+from specdec.check_replay import Other, fill, replay
 from specdec.drafters.base import Draft
 from specdec.drafters.model import ModelDrafter
 from specdec.drafters.ngram import NgramDrafter
@@ -184,6 +184,11 @@ def test_a_token_that_nobody_chose_is_not_explained(temperature: float) -> None:
     assert first.gap > 0
     assert first.spread == 0
     assert not first.explained
+
+
+@pytest.mark.parametrize(("gap", "explained"), [(0.0, True), (0.99, True), (1.01, False)])
+def test_twice_the_spread_is_the_border(gap: float, explained: bool) -> None:
+    assert Other(0, 1, 2, gap, spread=0.5).explained == explained
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
