@@ -79,6 +79,10 @@ def load_target(depot: Depot, name: str | None) -> Target:
     context = _context(options, files.entry, where)
     _check_fit(files.entry, where, context)
     model = depot.load(files, where.device, where.dtype, where.form)
+    if model.lean and model.dtype != where.dtype:  # the one asked for is wrong on this device
+        choice = Choice(device.SHORT[model.dtype], model.notes[-1])
+        where = replace(where, dtype=model.dtype, dtype_choice=choice)
+        _check_fit(files.entry, where, context)
     context = min(context, model.context)
     depot.show(Phase("measuring", files.entry.id, "a step of the target, by rows"))
     runner = measure.choose_runner(model, WIDTH, context, len(tokenizer))

@@ -13,6 +13,7 @@ from typing import cast
 import torch
 
 from specdec import device, memory
+from specdec.device_test import tested
 from specdec.linear import Form
 from specdec.loading import Model, load_model
 from specdec.options import EngineOptions
@@ -65,12 +66,18 @@ class Depot:
         return Files(entry.model_copy(update=numbers), got.folder, got.label, got.packed)
 
     def load(self, files: Files, where: torch.device, dtype: torch.dtype, form: Form) -> Model:
-        """Weights on the device. Raises LoadError."""
+        """Weights on the device. Raises LoadError, or DeviceError for one that computes wrongly.
+
+        An Apple GPU is asked for a few passes first: what torch computes there has varied.
+        """
 
         def layer(done: int, total: int) -> None:
             self.show(Phase("loading", files.entry.id, "", done, total))
 
-        return load_model(files.folder, where, dtype, form, layer, files.packed)
+        def read(dtype: torch.dtype) -> Model:
+            return load_model(files.folder, where, dtype, form, layer, files.packed)
+
+        return tested(read, dtype) if where.type == "mps" else read(dtype)
 
 
 def free_bytes(where: torch.device) -> int:

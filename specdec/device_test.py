@@ -1,7 +1,7 @@
 """Does this device compute what a CPU does? Asked at load, of a few layers of the loaded weights.
 
 Prompt, several-token and one-token passes of odd lengths, against fp32 on the CPU. Knows weights
-and scorers; nothing of which device is asked, or of who loads.
+and scorers; nothing of which device is asked, or of files.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from torch import Tensor
 from specdec.decoder import Layer, Weights
 from specdec.errors import DeviceError
 from specdec.linear import Dense, Linear
+from specdec.loading import Model
 from specdec.runner import Layout, LeanScorer
 
 PROMPTS = (1, 3, 7, 17, 33, 61)
@@ -77,6 +78,23 @@ def find_safe(weights: Weights, put: Put | None = None) -> Finding:
         f"{device.type} computes wrong numbers with this model: {'; '.join(errors)}.",
         "Use --device cpu, or another version of torch.",
     )
+
+
+def tested(load: Callable[[torch.dtype], Model], dtype: torch.dtype) -> Model:
+    """What `load` gives, in the dtype and with the attention that are safe on its device.
+
+    A note says what was changed and why, or that nothing was tested. Raises DeviceError.
+    """
+    model = load(dtype)
+    if model.weights is None:
+        return replace(model, notes=(*model.notes, "what this device computes was not tested"))
+    finding = find_safe(model.weights)
+    if finding.dtype != model.dtype:
+        del model  # both at once may not fit
+        model = load(finding.dtype)
+    assert model.weights is not None
+    notes = (*model.notes, *([finding.reason] if finding.reason else []))
+    return replace(model, weights=finding.applied(model.weights), notes=notes)
 
 
 def sampled(weights: Weights) -> Weights:

@@ -11,12 +11,12 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from specdec import attention, device_test
+from specdec import attention, depot, device_test
 from specdec.decoder import Weights
-from specdec.device_test import copied, find_safe
+from specdec.device_test import Finding, copied, find_safe, tested
 from specdec.errors import DeviceError
 from specdec.linear import Dense
-from specdec.loading import load_model
+from specdec.loading import Model, load_model
 from tests.tiny import FAMILIES, tiny_model
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -142,3 +142,37 @@ def test_what_is_no_number_is_wrong(weights: Weights) -> None:
 def test_rounding_is_no_fault(weights: Weights, dtype: torch.dtype) -> None:
     finding = find_safe(replace(weights, dtype=dtype))
     assert (finding.by_hand, finding.dtype, finding.reason) == (False, dtype, "")
+
+
+def test_a_load_takes_what_is_safe_and_notes_why(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, asked = tiny_model(tmp_path_factory.mktemp("safe")), list[torch.dtype]()
+
+    def load(dtype: torch.dtype) -> Model:
+        asked.append(dtype)
+        return load_model(folder, CPU, dtype)
+
+    model = tested(load, BF16)
+    assert (asked, model.notes) == ([BF16], ())
+    monkeypatch.setattr(device_test, "find_safe", lambda weights: Finding(True, FP32, "so"))
+    model = tested(load, BF16)
+    assert asked == [BF16, BF16, FP32]
+    assert (model.dtype, model.notes) == (FP32, ("so",))
+    assert model.weights is not None
+    assert model.weights.shape.by_hand
+
+
+def test_only_an_apple_gpu_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The depot is where both targets and drafts are loaded."""
+    monkeypatch.setattr(depot, "load_model", lambda folder, *rest: rest[0])
+    monkeypatch.setattr(depot, "tested", lambda load, dtype: ("tested", load(dtype)))
+    files = depot.Files.__new__(depot.Files)
+    for name in ("entry", "folder", "label", "packed"):
+        object.__setattr__(files, name, None)
+    shelf = depot.Depot.__new__(depot.Depot)
+    for where in ("cpu", "cuda"):
+        place = torch.device(where)
+        assert shelf.load(files, place, BF16, "dense") == place
+    place = torch.device("mps")
+    assert shelf.load(files, place, BF16, "dense") == ("tested", place)
