@@ -1,6 +1,6 @@
 """GGUF names and metadata -> config.json and transformers' tensor names, a row per family.
 
-Knows the shapes the lean decoder runs (llama, qwen2, qwen3); None sends others to transformers.
+Knows llama, qwen2, qwen3 and gemma3; None sends others to transformers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,20 @@ _LAYER = {
     "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj",
 }
-_CLASSES = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM"}
+_GEMMA_LAYER = {
+    **_LAYER,
+    "post_attention_norm": "post_attention_layernorm",
+    "ffn_norm": "pre_feedforward_layernorm",
+    "post_ffw_norm": "post_feedforward_layernorm",
+}
+_CLASSES = {
+    "llama": "LlamaForCausalLM",
+    "qwen2": "Qwen2ForCausalLM",
+    "qwen3": "Qwen3ForCausalLM",
+    "gemma3": "Gemma3ForCausalLM",
+}
+_GEMMA_27B = 62
+"""Layers of the one Gemma 3 that scales scores by hidden / heads; llama.cpp tells it so too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +82,11 @@ def unpack(gguf: GgufFile) -> Unpacked | None:
     heads = (config["num_attention_heads"], config["num_key_value_heads"])
     origins: dict[str, tuple[str, int]] = {}
     for name in gguf.tensors:
-        ours = _name(name)
+        ours = _name(name, _GEMMA_LAYER if family == "gemma3" else _LAYER)
         if ours is None:
             return None
         origins[ours] = (name, _interleaved(name, heads) if family == "llama" else 0)
-    tensors = {ours: _reader(gguf, *origin) for ours, origin in origins.items()}
+    tensors = {ours: _reader(gguf, *origin, family) for ours, origin in origins.items()}
     return Unpacked(config, tensors, origins)
 
 
@@ -96,24 +109,49 @@ def _config(gguf: GgufFile, family: str) -> dict[str, Any]:
         "num_attention_heads": heads,
         "num_key_value_heads": key("attention.head_count_kv", heads),
         "head_dim": key("attention.key_length", key("embedding_length") // heads),
-        "hidden_act": "silu",
         "max_position_embeddings": key("context_length"),
         # float32 in the file: 9.999999747378752e-06 is what 1e-05 becomes there
         "rms_norm_eps": float(f"{key('attention.layer_norm_rms_epsilon'):.6g}"),
-        "rope_parameters": {"rope_theta": key("rope.freq_base", 10000.0), "rope_type": "default"},
         # llama.cpp writes an output matrix only when it is not the embedding
         "tie_word_embeddings": "output.weight" not in gguf.tensors,
+        **(_gemma(key, heads) if family == "gemma3" else _plain(key, family)),
+    }
+
+
+def _plain(key: Callable[..., Any], family: str) -> dict[str, Any]:
+    return {
+        "hidden_act": "silu",
+        "rope_parameters": {"rope_theta": key("rope.freq_base", 10000.0), "rope_type": "default"},
         **({"attention_bias": False, "mlp_bias": False} if family == "llama" else {}),
         **({"use_sliding_window": False} if family != "llama" else {}),
     }
 
 
-def _name(name: str) -> str | None:
+def _gemma(key: Callable[..., Any], heads: int) -> dict[str, Any]:
+    """Every sixth layer is full, with a rotation of its own; llama.cpp knows that by the family."""
+    width, local = key("embedding_length"), key("rope.freq_base_swa", 10000.0)
+    large = key("block_count") == _GEMMA_27B
+    return {
+        "model_type": "gemma3_text",
+        "hidden_activation": "gelu_pytorch_tanh",
+        "attention_bias": False,
+        "query_pre_attn_scalar": width // heads if large else key("attention.key_length"),
+        "sliding_window": key("attention.sliding_window"),
+        "final_logit_softcapping": key("final_logit_softcapping", 0.0) or None,
+        "sliding_window_pattern": key("attention.sliding_window_pattern", 6),
+        "rope_parameters": {
+            "full_attention": {"rope_theta": key("rope.freq_base", 1e6), "rope_type": "default"},
+            "sliding_attention": {"rope_theta": local, "rope_type": "default"},
+        },
+    }
+
+
+def _name(name: str, layer: dict[str, str]) -> str | None:
     if name in _ENDS:
         return _ENDS[name]
     parts = name.split(".")
-    if len(parts) == 4 and parts[0] == "blk" and parts[2] in _LAYER:
-        return f"model.layers.{parts[1]}.{_LAYER[parts[2]]}.{parts[3]}"
+    if len(parts) == 4 and parts[0] == "blk" and parts[2] in layer:
+        return f"model.layers.{parts[1]}.{layer[parts[2]]}.{parts[3]}"
     return None
 
 
@@ -123,7 +161,9 @@ def _interleaved(name: str, heads: tuple[int, int]) -> int:
     return heads[1] if ".attn_k." in name else 0
 
 
-def _reader(gguf: GgufFile, name: str, heads: int) -> Callable[[], Array]:
+def _reader(gguf: GgufFile, name: str, heads: int, family: str) -> Callable[[], Array]:
+    if family == "gemma3" and name.endswith("norm.weight"):
+        return lambda: gguf.read(name) - 1  # llama.cpp adds the 1 that transformers adds in use
     if heads:
         return lambda: straighten(gguf.read(name), heads)
     return lambda: gguf.read(name)

@@ -52,6 +52,9 @@ def write_gguf(
     writer.add_head_count_kv(KV)
     if family == "qwen3":
         writer.add_key_length(128)
+    if family == "gemma3":
+        writer.add_key_length(HIDDEN // HEADS)
+        writer.add_sliding_window(32)
     writer.add_rope_freq_base(10000.0)
     writer.add_layer_norm_rms_eps(1e-5)
     for key, value in metadata.items():
@@ -94,9 +97,12 @@ def write_gguf(
     if family == "qwen2":
         for name, size in (("q", HIDDEN), ("k", KV * head), ("v", KV * head)):
             vector(f"blk.0.attn_{name}.bias", size)
-    if family == "qwen3":
+    if family in ("qwen3", "gemma3"):
         vector("blk.0.attn_q_norm.weight", head)
         vector("blk.0.attn_k_norm.weight", head)
+    if family == "gemma3":
+        vector("blk.0.post_attention_norm.weight", HIDDEN)
+        vector("blk.0.post_ffw_norm.weight", HIDDEN)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
