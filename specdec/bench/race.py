@@ -14,7 +14,7 @@ from specdec.bench.sample import Contender, Reply, Sample
 from specdec.errors import EngineError
 
 WARM = 6
-"""Tokens of the reply that warms each contender up and is not counted."""
+"""Tokens of the reply to the shortest prompt that warms each contender up and is not counted."""
 
 Tell = Callable[[str], None]
 Prompts = Mapping[str, Sequence[tuple[int, ...]]]
@@ -39,9 +39,11 @@ def race(
     began = clock()
     turns = list(_turns(prompts, runs))
     left = Left(len(contenders), sum(len(jobs) for jobs in turns))
-    first = next(iter(prompts.values()))[0]
+    every = [prompt for jobs in turns for _, _, _, prompt in jobs]
+    short = min(every, key=len)
+    longer = fmean(len(prompt) for prompt in every) / len(short)
     for index, contender in enumerate(contenders):
-        left.guess(index, contender.reply(first, min(WARM, tokens)), tokens)
+        left.guess(index, contender.reply(short, min(WARM, tokens)), longer, tokens)
     tell(f"warmed up; about {left.text()} to go")
     samples: list[Sample] = []
     try:
@@ -100,10 +102,10 @@ class Left:
         self._took: list[list[float]] = [[] for _ in range(contenders)]
         self._replies = replies
 
-    def guess(self, index: int, warm: Reply, tokens: int) -> None:
-        """From the first, shorter reply."""
+    def guess(self, index: int, warm: Reply, longer: float, tokens: int) -> None:
+        """From a shorter reply to a prompt, of which the others are so many times as long."""
         rest = (tokens - 1) / warm.tok_s if warm.tok_s else 0.0
-        self._guess[index] = warm.first_s + rest
+        self._guess[index] = longer * warm.first_s + rest
 
     def done(self, index: int, seconds: float) -> None:
         """One reply of this contender took so long."""

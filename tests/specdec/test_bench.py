@@ -108,6 +108,7 @@ def ticking(step: float) -> Callable[[], float]:
 
 
 PROMPTS = {"code": [(1,), (2,)], "chat": [(3,), (4,)]}
+"""All of one length: the first is the shortest."""
 
 
 def test_the_order_turns_kinds_alternate_and_the_warm_up_is_not_counted() -> None:
@@ -166,8 +167,8 @@ def test_a_reply_that_is_too_short_is_no_measurement() -> None:
 
 def test_time_left_follows_what_replies_took() -> None:
     left = Left(1, 10)
-    left.guess(0, reply(1.0, 2, first=1.0), 100)
-    assert left.text() == "17 min"  # 10 x (1 + 99)
+    left.guess(0, reply(1.0, 2, first=1.0), 21.0, 100)
+    assert left.text() == "20 min"  # 10 x (21 + 99)
     left.done(0, 3.0)
     assert left.text() == "27 s"
 
