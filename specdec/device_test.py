@@ -18,7 +18,7 @@ from specdec.linear import Dense, Linear
 from specdec.loading import Model
 from specdec.runner import Layout, LeanScorer
 
-PROMPTS = (1, 3, 7, 17, 33, 61)
+PROMPTS = (1, 7, 33, 61)
 """Prompt tokens before the rows that are compared: odd, short, and one past a power of two."""
 
 ROWS = (1, 5, 2, 7, 1)

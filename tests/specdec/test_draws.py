@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -111,14 +113,14 @@ def test_a_whole_vocabulary() -> None:
 
 
 def sure_share(sampling: Sampling, kind: str, size: int = 20_000) -> float:
-    """Share of draws that need no second look, over 200 rows."""
+    """Share of draws that need no second look, over 80 rows."""
     sight = draws.Sight([1, 2], torch.zeros(7, dtype=torch.int64), 1)
     sure = 0
-    for case in range(25):
+    for case in range(10):
         keys = torch.tensor(Noise.of(case, [1]).keys(0, 8, "target"))
         _, known = draws.draw_rows(logits_of(kind, 8, size, case), sampling, sight, keys)
         sure += int(known.sum())
-    return sure / 200
+    return sure / 80
 
 
 def test_nearly_all_draws_are_sure() -> None:
@@ -190,3 +192,36 @@ def test_nothing_stops_and_nothing_sorts_on_the_way(temperature: float) -> None:
         rows = Rows(logits[0:1], sampling, [1, 2], 1)
         judge("match", Draft(), rows, Noise(0, 0), 0)
     assert bool(watch.stops) is True  # the watch sees what the CPU's own path does
+
+
+class Elsewhere:
+    """Logits on some device, which count how often they are read."""
+
+    def __init__(self, kind: str, logits: Tensor) -> None:
+        self.device, self.reads, self._logits = SimpleNamespace(type=kind), 0, logits
+
+    def cpu(self) -> Tensor:
+        self.reads += 1
+        return self._logits
+
+
+@pytest.mark.parametrize(
+    ("kind", "rule"), [("mps", "match"), ("mps", "reject"), ("cuda", "reject")]
+)
+def test_rows_that_are_judged_here_are_read_once(kind: str, rule: Any) -> None:
+    logits = logits_of("spread", 4, 200, 1)
+    here = Rows(logits, Sampling(temperature=0.9, top_p=0.9), [1, 2], 1)
+    there: Any = Elsewhere(kind, logits)
+    draft, noise = Draft((5, 6, 7), (None,) * 3), Noise.of(1, [2])
+    outcome = judge(rule, draft, replace(here, logits=there), noise, 0)
+    assert outcome == judge(rule, draft, here, noise, 0)
+    assert there.reads == 1
+
+
+def test_a_cuda_device_judges_match_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(verify, "match_on_device", lambda *rest: asked.append(rest))
+    there: Any = Elsewhere("cuda", torch.zeros(1, 5))
+    judge("match", Draft(), Rows(there, Sampling(), [1], 1), Noise(0, 0), 0)
+    assert len(asked) == 1
+    assert there.reads == 0
