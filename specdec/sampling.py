@@ -187,7 +187,7 @@ def _nucleus(scores: Tensor, top_p: float) -> Tensor:
             break
     else:
         best, above = _part(scores, need)
-    before = int((best.exp().cumsum(0) + above < need).sum())
+    before = int((_running(best.exp()) + above < need).sum())
     if before == best.shape[0]:  # rounding left the sum of all of them just below `need`
         return (scores > _LOST).nonzero().squeeze(1)
     edge = best[before]
@@ -195,6 +195,14 @@ def _nucleus(scores: Tensor, top_p: float) -> Tensor:
     places = (scores >= edge).nonzero().squeeze(1)
     tied = scores[places] == edge
     return places[~tied | (tied.cumsum(0) <= ties)]
+
+
+def _running(mass: Tensor) -> Tensor:
+    """The sum up to each place: float32 [n].
+
+    Beside a copy of itself, since CUDA sums a lone row in an order that varies from run to run.
+    """
+    return torch.stack((mass, mass)).cumsum(1)[0]
 
 
 def _part(scores: Tensor, need: float) -> tuple[Tensor, float]:
