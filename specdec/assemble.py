@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from specdec import device, forms, measure, memory, pairing
-from specdec.depot import Depot, Show, free_bytes, memory_form
+from specdec.depot import Depot, Files, Show, free_bytes
 from specdec.device import DeviceChoice
 from specdec.drafters.length import DraftCost, FixedLength, Lengths
 from specdec.drafters.plan import Length
@@ -77,12 +77,12 @@ def load_target(depot: Depot, name: str | None) -> Target:
     files = depot.ready(depot.registry.get(picked.value), packed)
     tokenizer = load_tokenizer(files.folder)
     context = _context(options, files.entry, where)
-    _check_fit(files.entry, where, context)
+    _check_fit(files, where, context)
     model = depot.load(files, where.device, where.dtype, where.form)
     if model.lean and model.dtype != where.dtype:  # the one asked for is wrong on this device
         choice = Choice(device.SHORT[model.dtype], model.notes[-1])
         where = replace(where, dtype=model.dtype, dtype_choice=choice)
-        _check_fit(files.entry, where, context)
+        _check_fit(files, where, context)
     context = min(context, model.context)
     depot.show(Phase("measuring", files.entry.id, "a step of the target, by rows"))
     runner = measure.choose_runner(model, WIDTH, context, len(tokenizer))
@@ -159,12 +159,11 @@ def _context(options: EngineOptions, entry: Entry, where: DeviceChoice) -> int:
     return max(512, min(most, CONTEXT, afford))
 
 
-def _check_fit(entry: Entry, where: DeviceChoice, context: int) -> None:
-    need = memory.need_bytes(entry, memory_form(where.dtype), context)
-    fit = memory.fits(need, free_bytes(where.device))
+def _check_fit(files: Files, where: DeviceChoice, context: int) -> None:
+    fit = memory.fits(forms.need_bytes(files, where, context), free_bytes(where.device))
     if fit.ok is False:
         raise FitError(
-            f"{entry.name} does not fit: it {fit.reason}.",
+            f"{files.entry.name} does not fit: it {fit.reason}.",
             "Choose a smaller model, --dtype bfloat16, or close other programs.",
         )
 

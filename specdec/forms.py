@@ -15,15 +15,15 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
-from specdec import tensor_names
+from specdec import memory, tensor_names
 from specdec.checkpoint import Checkpoint, open_checkpoint
+from specdec.depot import Files, memory_form
+from specdec.device import DeviceChoice
 from specdec.linear import GROUP, Form, Int4, Linear, make
 from specdec.loading import Model
-from specdec.packed import Packed
+from specdec.packed import INT4_BYTES, Packed
+from specdec.packed_file import PackedFile
 from specdec.pair import Choice
-
-INT4_BYTES = 0.5 + 4 / GROUP
-"""Bytes a packed weight takes."""
 
 _ENOUGH = 64 << 20
 """Bytes of dense matrices timed: fewer would come from the processor's cache, not from memory."""
@@ -56,6 +56,16 @@ class Costs:
     def step(self, share: Share, packed: bool) -> float:
         """Seconds of all matrices of a step, with the blocks packed or not."""
         return share.blocks * (self.packed if packed else self.dense) + share.others * self.dense
+
+
+def need_bytes(files: Files, where: DeviceChoice, context: int) -> int | None:
+    """Memory the target in `files` takes here, KV and tokenizer included; see `memory`."""
+    kept: memory.Form = "fbgemm" if where.form == "fp16" else memory_form(where.dtype)
+    need = memory.need_bytes(files.entry, kept, context)
+    if need is None or files.packed is None:
+        return need
+    block = memory.FBGEMM_BLOCK if kept == "fbgemm" else 1
+    return need - PackedFile(files.packed).saved(block)
 
 
 def other_form(model: Model, folder: Path, form: Form, plain: float) -> str:

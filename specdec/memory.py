@@ -1,6 +1,7 @@
 """Bytes of weights and KV buffers, and whether they fit. Knows shapes, nothing of files or torch.
 
-What is counted is what the lean decoder holds: a packed draft keeps its embedding in bf16.
+What is counted is what the lean decoder holds: matrices that are packed in any way leave the
+embedding beside them in bf16.
 """
 
 from __future__ import annotations
@@ -13,14 +14,25 @@ import psutil
 from specdec.registry import Entry
 from specdec.shape import Shape
 
-Form = Literal["fp32", "bf16", "fp16", "int8", "int4"]
+Form = Literal["fp32", "bf16", "fp16", "fbgemm", "int8", "int4"]
+"""How weights are kept; "fbgemm" is bf16 in fbgemm's order, on a CPU that does not multiply it."""
 
-_BYTES = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0, "int8": 1.25, "int4": 0.625}
-"""Bytes a weight takes; int4 in groups of 32 with a bf16 scale and zero each: 1/2 + 4/32. Of int8
-about a quarter, what reads an MLP, stays in fp16."""
+_BYTES = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0, "fbgemm": 2.0, "int8": 1.25, "int4": 0.625}
+"""Bytes a step reads of a weight; int4 in groups of 32 with a bf16 scale and zero each: 1/2 + 4/32.
+Of int8 about a quarter, what reads an MLP, stays in fp16."""
 
-WORKSPACE = 400 << 20
-"""Bytes beside weights and KV: activations, logits of a prefill chunk, the allocator's slack."""
+FBGEMM_BLOCK = 512
+"""fbgemm pads rows to a multiple of this: 576 numbers take the room of 1024."""
+
+WORKSPACE = 60 << 20
+"""Bytes beside weights, KV and tokenizer: code loaded late, threads, a prefill chunk, a round."""
+
+TOKEN = 800
+"""Bytes a token of the vocabulary takes in the tokenizer: 53 MB for 49k, 135 MB for 152k."""
+
+MARGIN = 10
+"""A share of the estimate, one in so many, must be free beside it: it is that close (docs/log.md).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +67,34 @@ def weight_bytes(entry: Entry, form: Form) -> int | None:
     shape = entry.shape
     embedding = shape.embedding if shape else None
     if shape and embedding is not None and shape.parameters is not None:
-        if form in ("int4", "int8"):  # all packed, and the embedding once more to look rows up in
+        if form == "int4":  # everything packed, and the embedding once more to look rows up in
             packed = shape.decoder(shape.experts or 1) or 0
-            return int((packed + embedding) * _BYTES[form]) + embedding * 2
+            return int((packed + embedding) * _BYTES["int4"]) + embedding * 2
+        if form in ("fbgemm", "int8") and not shape.experts:
+            return (_padded(shape, form) or 2 * shape.parameters) + embedding * 2
         return int(shape.parameters * _BYTES[form])
     if entry.parameters is not None:
         return int(entry.parameters * _BYTES[form])
     if entry.bytes is not None:  # hub files are bf16 as published
         return int(entry.bytes / 2 * _BYTES[form])
     return None
+
+
+def _padded(shape: Shape, form: Form) -> int | None:
+    """Bytes of all matrices in fbgemm's order. int8 leaves those wider than high in two bytes."""
+    if not (shape.layers and shape.hidden and shape.intermediate and shape.vocab):
+        return None
+    if not (shape.heads and shape.kv_heads and shape.head_dim):
+        return None
+
+    def held(rows: int, width: int) -> int:
+        item = 1 if form == "int8" and width <= rows else 2
+        return rows * -(-width // FBGEMM_BLOCK) * FBGEMM_BLOCK * item
+
+    queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    layer = held(queries + 2 * keys, shape.hidden) + held(shape.hidden, queries)
+    layer += held(2 * shape.intermediate, shape.hidden) + held(shape.hidden, shape.intermediate)
+    return shape.layers * layer + held(shape.vocab, shape.hidden)
 
 
 def step_bytes(entry: Entry, form: Form) -> int | None:
@@ -83,19 +114,24 @@ def kv_bytes(shape: Shape | None, tokens: int, item: int = 2) -> int | None:
     return 2 * shape.layers * shape.kv_heads * shape.head_dim * item * tokens
 
 
-def need_bytes(entry: Entry, form: Form, context: int) -> int | None:
-    """Weights, a KV buffer of `context` tokens (capped at the model's own) and workspace."""
+def need_bytes(entry: Entry, form: Form, context: int, draft: bool = False) -> int | None:
+    """Weights, a KV buffer of `context` tokens (capped at the model's own), and what is beside.
+
+    A target brings the tokenizer and workspace, a `draft` neither.
+    """
     weights = weight_bytes(entry, form)
     if weights is None:
         return None
+    vocab = entry.shape.vocab if entry.shape else None
+    beside = 0 if draft else WORKSPACE + TOKEN * (vocab or 0)
     tokens = min(context, entry.context or context)
     item = 4 if form == "fp32" else 2
-    return weights + (kv_bytes(entry.shape, tokens, item) or 0) + WORKSPACE
+    return weights + (kv_bytes(entry.shape, tokens, item) or 0) + beside
 
 
 def fits(need: int | None, free: int) -> Fit:
-    """Whether `need` bytes fit in `free`."""
+    """Whether `need` bytes fit in `free`, with a MARGIN."""
     if need is None:
         return Fit(None, None, free, "size not known before the files are here")
     reason = f"needs {size_text(need)}, {size_text(free)} free"
-    return Fit(need <= free, need, free, reason)
+    return Fit(need + need // MARGIN <= free, need, free, reason)

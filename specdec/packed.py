@@ -23,6 +23,9 @@ BAND = 1024
 PACK_BAND = 256
 """Rows packed at a time: unpacked they take ten times their blocks."""
 
+INT4_BYTES = 0.5 + 4 / GROUP
+"""Bytes a packed weight takes: 4 bits, and a scale and zero of bf16 a group."""
+
 ROUND = 64
 """Rows are padded to a multiple of this, as the kernel wants."""
 

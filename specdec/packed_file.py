@@ -5,6 +5,7 @@ And are they the folder's? Knows names and kinds of blocks; nothing of layers or
 
 from __future__ import annotations
 
+from math import prod
 from pathlib import Path
 
 import torch
@@ -16,7 +17,8 @@ from specdec.errors import LoadError
 from specdec.gguf_families import straighten, unpack
 from specdec.gguf_file import GgufFile
 from specdec.linear import GROUP
-from specdec.packed import Blocks, PackedRows
+from specdec.packed import INT4_BYTES, Blocks, PackedRows
+from specdec.tensor_names import EMBED, HEAD
 
 _ROWS = 4
 """Rows of each tensor that `check` compares: another quantisation or model differs in all."""
@@ -63,6 +65,18 @@ class PackedFile:
         else:
             raw = self._file.raw(origin, most)
         return Blocks(torch.from_numpy(raw), tensor.kind)
+
+    def saved(self, block: int = 1) -> int:
+        """Bytes less than with bf16 matrices whose rows are padded to `block` numbers."""
+        total = 0.0
+        for name in self.names:
+            rows, width = self._file.tensors[self._origins[name][0]].shape
+            if name != EMBED or HEAD not in self._origins:  # a matrix, not looked up only
+                total += rows * (-(-width // block) * block * 2 - width * INT4_BYTES)
+        if EMBED in self._origins:  # the table itself stays in its blocks, of whatever kind
+            table = self._file.tensors[self._origins[EMBED][0]]
+            total += 2 * prod(table.shape) - table.nbytes
+        return int(total)
 
     def rows(self, name: str, shape: tuple[int, int]) -> PackedRows | None:
         """An embedding of any kind, to look rows up in; None when it is not in the file."""

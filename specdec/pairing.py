@@ -111,7 +111,7 @@ def _judge(
         if not same.same:
             return option(False, same.reason)
         said = same.reason
-    fit: Fit = fits(need_bytes(draft, draft_form, context), free)
+    fit: Fit = fits(need_bytes(draft, draft_form, context, draft=True), free)
     if fit.ok is False:
         return option(False, fit.reason)
     if reads is not None and base:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from specdec.memory import (
+    TOKEN,
+    WORKSPACE,
     fits,
     free_memory,
     kv_bytes,
@@ -33,7 +35,27 @@ def test_weights_of_a_counted_shape() -> None:
 def test_packed_draft_keeps_its_embedding_in_bf16() -> None:
     tiny = entry(shape=SHAPE.model_dump())
     assert weight_bytes(tiny, "int4") == int((2 * LAYER + 320 * 64) * 0.625) + 2 * 320 * 64
-    assert weight_bytes(tiny, "int8") == int((2 * LAYER + 320 * 64) * 1.25) + 2 * 320 * 64
+
+
+def test_fbgemm_pads_rows_to_whole_blocks() -> None:
+    """Of int8 the MLP's down matrix (64 x 96, wider than high) stays in two bytes."""
+    tiny = entry(shape=SHAPE.model_dump())
+    qkv, out, gate_up, down, head = 128, 64, 192, 64, 320  # rows; all are narrower than 512
+    layer = qkv + out + gate_up + down
+    assert weight_bytes(tiny, "fbgemm") == 2 * 512 * (2 * layer + head) + 2 * 320 * 64
+    assert weight_bytes(tiny, "int8") == 512 * (2 * (layer + down) + head) + 2 * 320 * 64
+    experts = entry(shape={**SHAPE.model_dump(), "experts": 2})
+    assert weight_bytes(experts, "fbgemm") == weight_bytes(experts, "bf16")
+    vague = entry(shape={**SHAPE.model_dump(), "kv_heads": None}, parameters=1000)
+    assert weight_bytes(vague, "fbgemm") == 2000
+
+
+def test_a_draft_brings_no_tokenizer_and_no_workspace() -> None:
+    tiny = entry(shape=SHAPE.model_dump())
+    alone, beside = need_bytes(tiny, "bf16", 100), need_bytes(tiny, "bf16", 100, draft=True)
+    assert alone is not None
+    assert beside is not None
+    assert alone - beside == WORKSPACE + TOKEN * 320
 
 
 def test_untied_output_matrix_costs_memory_but_no_step() -> None:
@@ -73,7 +95,8 @@ def test_kv_and_context_cap() -> None:
 def test_reason_says_need_and_free() -> None:
     assert fits(3_100_000_000, 2_200_000_000).reason == "needs 3.1 GB, 2.2 GB free"
     assert fits(3_100_000_000, 2_200_000_000).ok is False
-    assert fits(5, 5).ok is True
+    assert fits(100, 110).ok is True
+    assert fits(100, 109).ok is False  # the estimate is within a tenth
     assert fits(None, 5).ok is None
 
 
