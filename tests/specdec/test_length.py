@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from specdec.drafters.acceptance import Acceptance
 from specdec.drafters.account import CREDIT, SHARE
 from specdec.drafters.length import DraftCost, FixedLength, LengthPolicy, Lengths
 from specdec.drafters.plan import Moment, Offer, Plan, taken
@@ -206,14 +207,15 @@ def test_drafting_never_costs_more_than_its_credit(
 
 
 def test_acceptance_is_per_depth_and_conditional() -> None:
-    made = policy(FLAT, 0.1)
+    seen = Acceptance(4, decay=1.0)
     for _ in range(300):
-        made.learn("model", 4, 2)  # the first two always kept, the third never, no fourth reached
-    first, second, third, fourth = made.acceptance("model")[:4]
+        seen.learn(4, 2)  # the first two always kept, the third never, no fourth reached
+    first, second, third, fourth = seen.rates(0.9)
     assert first > 0.97
     assert second > 0.97
     assert third < 0.06
-    assert fourth <= third  # nothing seen: as the depth before
+    assert fourth == pytest.approx(third)  # nothing seen: as the depth before
+    assert seen.rates(0.9, [0.5] * 4)[3] == pytest.approx((third + 0.5) / 2, abs=0.01)
 
 
 def test_short_drafts_teach_only_what_they_show() -> None:
