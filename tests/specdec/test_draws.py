@@ -137,6 +137,15 @@ def test_a_short_prefix_costs_the_ids_outside_only() -> None:
     assert 0.8 < sure_share(Sampling(temperature=1.0, top_p=0.9), "equal") < 0.98
 
 
+def test_a_block_left_closed_may_hold_the_winner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one block open the bound of the others is what tells."""
+    monkeypatch.setattr(draws, "_OPEN", 1)
+    for case in range(40):
+        rows = Rows(logits_of("spread", 3, 1500, case), Sampling(temperature=2.5), [1], 1)
+        true, mine = both([1, 2], rows, Noise.of(case, [3]), 0)
+        assert mine == true
+
+
 def test_an_unsure_draw_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(logits: Tensor, *_: object) -> tuple[Tensor, Tensor]:
         drawn = torch.tensor([9, 9, 9])
