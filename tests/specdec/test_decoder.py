@@ -170,3 +170,8 @@ def test_reading_a_prompt_fills_the_same_cache_as_scoring_it(tmp_path: Path) -> 
     for start in range(0, 40, 8):
         scored.score(IDS[start : start + 8])
     assert torch.allclose(read.score(IDS[40:44]), scored.score(IDS[40:44]), atol=1e-4)
+
+
+def test_no_gradient_is_kept(tmp_path: Path) -> None:
+    model = model_in(tmp_path, torch.float32)
+    assert not open_scorer(model, "fast", 8, 100, TOKENS).score([1]).requires_grad

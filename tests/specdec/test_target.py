@@ -298,7 +298,3 @@ def test_static_shows_every_matrix_one_width(bf16: Model, runner: Any, sizes: se
     for rows in (1, 3, 5):
         assert len(scorer.score([1] * rows)) == rows
     assert set(seen) == sizes
-
-
-def test_no_gradient_is_kept(fp32: Model) -> None:
-    assert not open_scorer(fp32, "fast", WIDTH, 100, TOKENS).score([1]).requires_grad
