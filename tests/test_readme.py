@@ -74,6 +74,7 @@ def test_options_of_the_start_are_known() -> None:
     section = TEXT[: TEXT.index("## In the terminal")] + TEXT[TEXT.index("## Sharing") :]
     options = set(re.findall(r"`(--[a-z-]+)", section))
     assert "--share" in options
-    values = {"--data-dir": ["d"], "--dtype": ["bfloat16"], "--target": ["x"], "--weights": ["packed"]}
+    values = {"--data-dir": ["d"], "--dtype": ["bfloat16"], "--target": ["x"]}
+    values["--weights"] = ["packed"]
     for option in options:
         parse([option, *values.get(option, [])])
