@@ -13,7 +13,8 @@ from torch import Tensor
 
 from specdec import attention, depot, device_test
 from specdec.decoder import Weights
-from specdec.device_test import Finding, copied, find_safe, tested
+from specdec.device_test import Finding, copied, find_safe
+from specdec.device_test import tested as load_tested
 from specdec.errors import DeviceError
 from specdec.linear import Dense
 from specdec.loading import Model, load_model
@@ -153,10 +154,10 @@ def test_a_load_takes_what_is_safe_and_notes_why(
         asked.append(dtype)
         return load_model(folder, CPU, dtype)
 
-    model = tested(load, BF16)
+    model = load_tested(load, BF16)
     assert (asked, model.notes) == ([BF16], ())
     monkeypatch.setattr(device_test, "find_safe", lambda weights: Finding(True, FP32, "so"))
-    model = tested(load, BF16)
+    model = load_tested(load, BF16)
     assert asked == [BF16, BF16, FP32]
     assert (model.dtype, model.notes) == (FP32, ("so",))
     assert model.weights is not None
