@@ -129,8 +129,9 @@ def _inexact(costs: dict[int, float], plain: float, why: str) -> RunnerChoice:
 def _alternate(jobs: Sequence[tuple[Scorer, int]], repeats: int) -> dict[tuple[Scorer, int], float]:
     """Least seconds of `score` for each (scorer, rows), in turns so that a slow spell hits all.
 
-    The least, because whatever else runs only ever adds. The first turn warms up and is not counted, unless it alone took `PATIENCE`: steps so long
-    have little to warm up. Ends early once `PATIENCE` is used up.
+    The least, because whatever else runs only ever adds. The first turn warms up and is not
+    counted, unless it alone took `PATIENCE`: steps so long have little to warm up. Ends early once
+    `PATIENCE` is used up.
     """
     turns: list[dict[tuple[Scorer, int], float]] = []
     began = perf_counter()
