@@ -90,7 +90,9 @@ def test_a_fresh_clone_answers_races_stops_and_remembers(
 
         tab.get_by_role("tab", name="Race").click()
         tab.click("#go")
-        expect(tab.locator("#board")).to_contain_text(re.compile("compared|Differs at token"))
+        expect(tab.locator("#board")).to_contain_text(
+            re.compile("tokens compared|Differs at token")
+        )
         assert first.end() < 5
     with program(*how, python=python, cwd=clone, path=None) as second:
         second.wait_for("Chat: http", 60)
