@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from specdec.errors import LoadError
+from specdec.errors import DeviceError, LoadError
 
 Form = Literal["dense", "int4", "int8", "fp16"]
 
@@ -154,8 +154,16 @@ class Int8:
         return cls(tuple(bands), weight.shape[1], weight.numel())
 
     def __call__(self, x: Tensor) -> Tensor:
+        """Raises DeviceError for numbers that are not finite: they have no scale."""
         wide = x.float()
-        parts = [torch.ops.quantized.linear_dynamic(wide, band, True) for band in self.bands]
+        try:
+            parts = [torch.ops.quantized.linear_dynamic(wide, band, True) for band in self.bands]
+        except RuntimeError as error:
+            if torch.isfinite(wide).all():
+                raise
+            raise DeviceError(
+                "The model computed scores that are not numbers.", "Try another dtype."
+            ) from error
         y = parts[0] if len(parts) == 1 else torch.cat(parts, 1)
         return y.to(x.dtype)
 

@@ -28,9 +28,10 @@ Measured on a nearly empty cache, where the plain one reads a few slots and the 
 CLEAR = 1.6
 """Where as many rows cost this many times one, an exact runner is not even measured."""
 
-REPEATS = 5
+REPEATS = 30
+"""Turns at most: steps of a few milliseconds need many to find a quiet moment."""
 
-PATIENCE = 2.0
+PATIENCE = 1.5
 """Seconds after which measuring stops with what it has: a load should not wait on it."""
 
 

@@ -6,6 +6,7 @@ Knows no model: logits are a function of the tokens before them, so the true law
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 
 import torch
@@ -184,3 +185,18 @@ class ByteTokenizer:
     def decode(self, ids: Sequence[int]) -> str:
         """Incomplete characters become replacement marks, as real tokenizers do."""
         return bytes(t for t in ids if t < 256).decode(errors="replace")
+
+
+@dataclass(frozen=True)
+class Uneven:
+    """A matrix whose rows feel how many there are, as half-precision kernels do, only more."""
+
+    weight: Tensor  # [N, K]
+    nbytes: int = 0
+
+    @property
+    def width(self) -> int:
+        return self.weight.shape[1]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return (x @ self.weight.T) * (1 + 0.02 * len(x))

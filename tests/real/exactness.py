@@ -16,6 +16,7 @@ from specdec.drafters.base import Drafter
 from specdec.drafters.none import NoDrafter
 from specdec.session import Session
 from specdec.trial import make_task, outcome, say
+from tests.fakes import Proposing
 
 CHANGING = (3, 7, 0, 1, 5, 2)
 LENGTHS: tuple[tuple[int, ...], ...] = ((1,), (2,), (4,), (7,), CHANGING)
@@ -54,10 +55,16 @@ class Exactness:
         sampling: Sampling,
         drafters: Sequence[Drafter],
         lengths: Sequence[Sequence[int]],
+        spoilt: bool = False,
     ) -> None:
-        """Every drafter at every length says what plain decoding says."""
+        """Every drafter at every length says what plain decoding says.
+
+        `spoilt` adds one that proposes the plain reply with wrong tokens in it.
+        """
         plain = self.reply(text, sampling, NoDrafter(), (0,))
-        for drafter, ks in itertools.product(drafters, lengths):
+        start = len(make_task(self.session, text, sampling).prompt)
+        more = [_spoilt(plain, start)] if spoilt else []
+        for drafter, ks in itertools.product([*drafters, *more], lengths):
             said = self.reply(text, sampling, drafter, ks)
             self.replies += 1
             self.tokens += len(said)
@@ -70,3 +77,16 @@ class Exactness:
         )
         for kind in ("full", "partial", "zero"):
             assert self.seen[kind] >= 20, self.seen
+
+
+def _spoilt(reply: tuple[int, ...], start: int) -> Proposing:
+    """Proposes what is to come, wrong at the first, second or third place."""
+
+    def script(tokens: Sequence[int], k: int) -> list[int]:
+        at = len(tokens) - start
+        ids = list(reply[at : at + k])
+        if (wrong := at % 3) < len(ids):
+            ids[wrong] = ids[wrong] + 1 if ids[wrong] == 0 else ids[wrong] - 1
+        return ids
+
+    return Proposing(script)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from specdec import check as checking
 from specdec.assemble import WIDTH, Target, load_target, with_draft
@@ -25,26 +24,12 @@ from specdec.measure import choose_runner
 from specdec.options import EngineOptions
 from specdec.session import Session
 from specdec.trial import Said
+from tests.fakes import Uneven
 from tests.specdec.engines import Folders, make_folders
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 PROMPTS = (("copying", 1, "abab abab abab"), ("code", 1, "f(x)"))
-
-
-@dataclass(frozen=True)
-class Uneven:
-    """A matrix whose rows feel how many there are, as half-precision kernels do, only more."""
-
-    weight: Tensor
-    nbytes: int = 0
-
-    @property
-    def width(self) -> int:
-        return self.weight.shape[1]
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return (x @ self.weight.T) * (1 + 0.02 * len(x))
 
 
 @pytest.fixture(scope="module")

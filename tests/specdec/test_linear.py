@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
 
-from specdec.errors import LoadError
+from specdec.errors import DeviceError, LoadError
 from specdec.linear import (
     BAND,
     FBGEMM_BAND,
@@ -166,6 +166,16 @@ def test_int8_is_near_the_matrix_it_stands_for(rows: int, bias: bool) -> None:
 def test_int8_keeps_the_matrices_that_read_an_mlp_in_fp16() -> None:
     assert isinstance(make(random(32, 96).bfloat16(), None, "int8"), Fp16)
     assert isinstance(make(random(96, 96).bfloat16(), None, "int8"), Int8)
+
+
+@needs_fbgemm
+def test_int8_names_rows_that_are_not_numbers_and_nothing_else() -> None:
+    """fbgemm says both with a RuntimeError; one of them is the model's fault."""
+    matrix = Int8.pack(random(32, 32).bfloat16(), None)
+    with pytest.raises(DeviceError, match="not numbers"):
+        matrix(torch.full((1, 32), torch.nan))
+    with pytest.raises(RuntimeError):
+        matrix(random(2, 31))
 
 
 @needs_fbgemm

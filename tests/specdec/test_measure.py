@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from specdec.loading import Model, load_model
 from specdec.measure import check_finite, choose_runner, padded, spread, step_seconds
 from specdec.runner import LeanScorer
 from specdec.selftest import even_counts
+from tests.fakes import Uneven
 from tests.tiny import TOKENS, tiny_model
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -48,21 +49,6 @@ class Sleeper:
 
     def rewind(self, length: int) -> None:
         self.length = length
-
-
-@dataclass(frozen=True)
-class Uneven:
-    """A matrix whose rows feel how many there are, as half-precision kernels do."""
-
-    weight: Tensor
-    nbytes: int = 0
-
-    @property
-    def width(self) -> int:
-        return self.weight.shape[1]
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return x @ self.weight.T + 1e-5 * len(x)
 
 
 @pytest.fixture(scope="module")
