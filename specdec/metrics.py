@@ -1,6 +1,7 @@
 """Counters of one reply: counts and clock readings; every ratio is a property with its definition.
 
-Counts are of *kept* tokens: what came after an end token, a stop string or the limit is in none.
+Counts are of *kept* tokens: what came after an end token, a stop string or the limit is in none,
+and a round that found nothing but the end is not counted.
 """
 
 from __future__ import annotations

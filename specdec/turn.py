@@ -59,6 +59,7 @@ class Turn:
         self._kinds: list[SpanKind] = []  # one a reply token
         self._reason: FinishReason | None = None
         self._rounds = self._drafted = self._first_tokens = 0
+        self._bare = False  # the last round found the end and added no token
         self._first_s = self._last_s = 0.0
         self._away = 0.0  # seconds spent by whoever reads the events
         self._off = False  # drafting was judged not to pay
@@ -181,6 +182,7 @@ class Turn:
         if self._rounds == 0:
             self._first_s, self._first_tokens = self._last_s, len(self._kinds)
         self._rounds += 1
+        self._bare = len(self._kinds) == index
         self._drafted += len(draft.tokens)
         if self._reason is not None:
             self._text.finish()
@@ -252,7 +254,7 @@ class Turn:
             prompt_tokens=len(self._task.prompt),
             reused_tokens=reused,
             new_tokens=len(self._kinds),
-            rounds=self._rounds,
+            rounds=self._rounds - self._bare,
             drafted=self._drafted,
             accepted=self._kinds.count("kept"),
             first_token_s=self._first_s,

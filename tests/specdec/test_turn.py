@@ -137,7 +137,15 @@ def test_events_join_to_the_whole_reply_and_count_kept_tokens_only() -> None:
     m = last.metrics
     assert m.accepted == kept == sum(r.accepted for r in rounds) <= m.drafted
     assert m.new_tokens == len(last.ids) == rounds[-1].new_tokens
-    assert m.rounds == len([r for r in rounds if r.seconds > 0])
+    assert m.rounds == len([r for r in rounds if r.ids])
+
+
+def test_a_round_that_finds_only_the_end_is_not_counted() -> None:
+    """Else plain decoding would show 0.99 tokens a round."""
+    target = TableScorer(scripted_table([7, 8, 9, 10, END], len(PROMPT), V), V)
+    said = finished(list(make(target, NoDrafter(), FixedLength(0), SETTINGS[0]).run(Flag())))
+    assert (said.reason, len(target.calls)) == ("end", 5)
+    assert (said.metrics.rounds, said.metrics.tokens_per_round) == (4, 1.0)
 
 
 def test_first_token_comes_before_the_draft_reads_the_prompt() -> None:
