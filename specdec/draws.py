@@ -19,8 +19,9 @@ from torch.nn.functional import pad
 
 from specdec import noise
 from specdec.noise import BLOCK
+from specdec.penalties import penalised_rows
 from specdec.request import Sampling
-from specdec.sampling import TINY, penalised
+from specdec.sampling import TINY
 
 _PREFIX = 512  # the largest scores among which the end of a nucleus is looked for
 _OPEN = 128  # blocks of ids whose noise is evaluated; beyond them a bound decides
@@ -49,7 +50,7 @@ def draw_rows(
 
     `keys` (int64 [m, 2]) are `Noise.keys`. A row with NaN, +inf, or nothing finite is not sure.
     """
-    logits = penalised(
+    logits = penalised_rows(
         logits, sampling, lambda start: _occur(sight, start, logits), sight.reply_start
     )
     if sampling.temperature == 0:

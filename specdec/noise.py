@@ -24,8 +24,8 @@ BLOCK = 1 << _BLOCK_BITS
 LARGEST, SMALLEST = 27.034, -2.828
 """Bounds of -log E: the least E is 2^-33 / BLOCK, the greatest below 24 ln 2 * (1 + 1/BLOCK)."""
 
-_REMEMBERED = 16
-"""Indices a reply's noise remembers: more than a round draws."""
+_AHEAD, _REMEMBERED = 8, 24
+"""Indices whose least noise is made at once, and kept: more than a round's, each costs little."""
 
 _BITS = 32
 _MASK = 0xFFFFFFFF
@@ -38,7 +38,7 @@ class Noise:
 
     seed: int
     digest: int  # 64 bits of a hash of the prompt ids
-    _known: dict[tuple[int, Stream, int, torch.device], tuple[Tensor, Tensor]] = field(
+    _known: dict[tuple[int, Stream, int, torch.device], Tensor] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
@@ -60,22 +60,29 @@ class Noise:
         first, second, _ = self._key(index, stream)
         return exponential(ids, first, second)
 
-    def least(
-        self, index: int, stream: Stream, blocks: int, device: torch.device
-    ) -> tuple[Tensor, Tensor]:
-        """The least E of each of the first `blocks` blocks, float32 [b], and its id, int64 [b].
+    def least(self, index: int, stream: Stream, blocks: int, device: torch.device) -> Tensor:
+        """The least E of each of the first `blocks` blocks: float32 [b], not to be written to.
 
-        Remembered for a round, not to be written to: draft and target ask for the same under match.
+        Made for a few indices at once and remembered: the next draws ask for those that follow, and
+        draft and target ask for the same under match.
         """
         what = (index, stream, blocks, device)
         if what not in self._known:
-            if len(self._known) >= _REMEMBERED:
-                del self._known[next(iter(self._known))]
-            first, second, _ = self._key(index, stream)
-            block = torch.arange(blocks, device=device)
-            place = _place(_words(block | _PLACE, first, second))
-            self._known[what] = least(block, first, second), block * BLOCK + place
+            keys = torch.tensor(self.keys(index, _AHEAD, stream), device=device)
+            made = least(torch.arange(blocks, device=device), keys[:, :1], keys[:, 1:])
+            for j, row in enumerate(made):
+                self._known[index + j, stream, blocks, device] = row
+            for old in list(self._known)[:-_REMEMBERED]:
+                del self._known[old]
         return self._known[what]
+
+    def in_blocks(self, index: int, stream: Stream, blocks: Tensor, lowest: Tensor) -> Tensor:
+        """E for all ids of some blocks (int64 [b]) whose least E is known: float32 [b, 64].
+
+        As `exponential`, which would make the words of its block for each id anew.
+        """
+        first, second, _ = self._key(index, stream)
+        return in_blocks(blocks, lowest, first, second)
 
     def keys(self, index: int, count: int, stream: Stream) -> list[tuple[int, int]]:
         """The two keys of the noise at each of `count` indices from `index` on, for a device."""
@@ -110,6 +117,16 @@ def exponential(ids: Tensor, first: Key, second: Key) -> Tensor:
 def least(block: Tensor, first: Key, second: Key) -> Tensor:
     """The least E of each block (int64 [b]): float32, of the shape of both together."""
     return _exponential(_words(block | _LEAST, first, second)) / BLOCK
+
+
+def in_blocks(block: Tensor, lowest: Tensor, first: int, second: int) -> Tensor:
+    """E for the ids of each block (int64 [b]), its least E (float32 [b]) given: float32 [b, 64]."""
+    inside = torch.arange(BLOCK, device=block.device)
+    ids = (block[:, None] * BLOCK + inside).view(-1)
+    words = _words(torch.cat((ids, block | _PLACE)), first, second)
+    own = _exponential(words[: len(ids)]).view(-1, BLOCK)
+    here = _place(words[len(ids) :])[:, None] == inside
+    return own.masked_fill_(here, 0).add_(lowest[:, None])
 
 
 def _words(what: Tensor, first: Key, second: Key) -> Tensor:

@@ -7,24 +7,23 @@ Used by target AND drafts, in one order: penalties -> temperature -> top-k -> to
 from __future__ import annotations
 
 import math
-from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
+from specdec import filters
 from specdec.errors import EngineError
+from specdec.filters import Scores, all_ids, blocks_of, keep, members
 from specdec.noise import BLOCK, LARGEST, SMALLEST, Noise, Stream
+from specdec.penalties import penalised
 from specdec.request import Sampling
 
 TINY = 2.0**-126  # smallest normal float32; a temperature below it would divide by zero
 _SLACK = 1e-4  # more than float32 rounding of score - log E, so that pruning stays exact
-_LOST = -105.0  # exp of it is 0 in float32
-_SORT = 2048  # top-p sorts this many ids at most
 _FEW, _MANY = 512, 8192  # ids up to which passing over all is cheaper than being clever
+_OPEN = 32  # blocks whose noise is evaluated first; they nearly always hold the winner
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +36,7 @@ class Law:
     ids: Tensor  # int64 [n], ascending, n >= 1
     scores: Tensor  # float32 [n]
     size: int  # V
+    best: Tensor | None = None  # highest score of each 64 ids, where it is known: [ceil(V / 64)]
 
     @property
     def one_hot(self) -> bool:
@@ -67,24 +67,16 @@ def law(logits: Tensor, sampling: Sampling, tokens: Sequence[int], reply_start: 
     at `reply_start`. Raises EngineError for logits that hold NaN or +inf, or nothing finite.
     """
     size = logits.shape[0]
-    logits = penalised(logits, sampling, lambda start: counts(tokens[start:], logits), reply_start)
+    logits = penalised(logits, sampling, tokens, reply_start)
     if sampling.temperature == 0:
         best = first_largest(logits)  # NaN counts as largest, so one pass finds it too
         check(float(logits[best]))
         return Law(best.reshape(1), logits.new_zeros(1), size)
-    top = float(logits.amax())
-    check(top)
-    scores = (logits - top).div_(max(sampling.temperature, TINY))
-    ids = _all_ids(size, logits.device)
-    if 0 < sampling.top_k < size:
-        edge = _largest(scores, sampling.top_k)[-1]
-        ids, scores = _keep(scores >= edge, ids, scores)
-    if sampling.top_p < 1:
-        places = _nucleus(scores, sampling.top_p)
-        ids, scores = ids[places], scores[places]
-    if sampling.min_p > 0:
-        ids, scores = _keep(scores >= math.log(sampling.min_p), ids, scores)
-    return Law(ids, scores, size)
+    scores = _scores(logits, max(sampling.temperature, TINY))
+    if filters.none(sampling, size):
+        return Law(all_ids(size, logits.device), scores.all(), size, scores.best)
+    ids, left = filters.survivors(scores, sampling)
+    return Law(ids, left, size)
 
 
 def draw(law: Law, noise: Noise, index: int, stream: Stream) -> int:
@@ -97,12 +89,38 @@ def draw(law: Law, noise: Noise, index: int, stream: Stream) -> int:
         return int(law.ids[0])
     ids, scores, n = law.ids, law.scores, law.ids.shape[0]
     if n > _MANY or n == law.size > _FEW:
-        ids, scores = _contenders(law, noise, index, stream)
-    elif n > _FEW:
+        return _race(law, noise, index, stream)
+    if n > _FEW:
         far = LARGEST - SMALLEST + _SLACK
-        ids, scores = _keep(scores >= scores.amax() - far, ids, scores)
+        ids, scores = keep(scores >= scores.amax() - far, ids, scores)
     values = scores - noise.exponential(index, stream, ids).log_()
     return int(ids[values.argmax()])
+
+
+def _race(law: Law, noise: Noise, index: int, stream: Stream) -> int:
+    """The draw from a large law.
+
+    No id of a block does better than the block's best score with its least noise. A few blocks
+    that could do best are opened, and then any that could still beat the winner found there.
+    """
+    if law.ids.shape[0] == law.size:
+        rows = blocks_of(law.scores)
+    else:
+        gone = law.scores.new_full((law.size,), -math.inf)
+        rows = blocks_of(gone.index_put_((law.ids,), law.scores))
+    best = rows.amax(1) if law.best is None else law.best
+    lowest = noise.least(index, stream, len(best), best.device)
+    bound = best - lowest.log()
+    count = min(_OPEN, len(best))
+    blocks = bound.topk(count).indices.sort().values
+    while True:
+        e = noise.in_blocks(index, stream, blocks, lowest[blocks])
+        values = rows.index_select(0, blocks).sub_(e.log_()).view(-1)
+        place = values.argmax()
+        open_ = (bound >= values[place] - _SLACK).nonzero().squeeze(1)
+        if len(open_) <= count:  # those of the highest bounds, so all of them were open
+            return int(members(blocks)[place])
+        blocks, count = open_, len(open_)
 
 
 def first_largest(row: Tensor) -> Tensor:
@@ -120,28 +138,13 @@ def first_largest(row: Tensor) -> Tensor:
     return start + place
 
 
-@lru_cache(maxsize=4)
-def _all_ids(size: int, device: torch.device) -> Tensor:
-    """0 .. size - 1, made once: it is never written to."""
-    return torch.arange(size, device=device)
-
-
-def _contenders(law: Law, noise: Noise, index: int, stream: Stream) -> tuple[Tensor, Tensor]:
-    """The ids that can win a draw from a large law, and their scores."""
-    blocks, device = -(-law.size // BLOCK), law.ids.device
-    if law.ids.shape[0] == law.size:
-        more = blocks * BLOCK - law.size
-        rows = pad(law.scores, (0, more), value=-math.inf) if more else law.scores
-    else:
-        rows = law.scores.new_full((blocks * BLOCK,), -math.inf)
-        rows[law.ids] = law.scores
-    best = rows.view(blocks, BLOCK).amax(1)
-    least, place = noise.least(index, stream, blocks, device)
-    least = least.log()
-    reached = torch.maximum((rows[place] - least).amax(), best.amax() + SMALLEST)
-    open_ = (best - least >= reached - _SLACK).nonzero()
-    ids = (open_ * BLOCK + torch.arange(BLOCK, device=device)).flatten()
-    return ids, rows[ids]
+def _scores(logits: Tensor, temperature: float) -> Scores:
+    """All that is known of the scores after one pass. Raises EngineError as `law` does."""
+    rows = blocks_of(logits)
+    best = rows.amax(1)
+    top = float(best.amax())
+    check(top)
+    return Scores(rows, logits.shape[0], top, temperature, (best - top).div_(temperature))
 
 
 def check(top: float) -> None:
@@ -152,102 +155,3 @@ def check(top: float) -> None:
             f"The model's scores {what}; nothing was drawn from them.",
             "Choose another dtype or device, or load the model again.",
         )
-
-
-def _keep(mask: Tensor, ids: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
-    """The ids and scores where `mask` (bool [n]) holds, in order."""
-    places = mask.nonzero().squeeze(1)
-    return ids[places], scores[places]
-
-
-def _largest(scores: Tensor, k: int) -> Tensor:
-    """The k largest scores, descending: float32 [k]. As topk, but most ids are passed over once.
-
-    k blocks each hold an id at least as good as the k-th best block, so no id below that is
-    among the k largest.
-    """
-    blocks = scores.shape[0] // BLOCK
-    if k > blocks:
-        return scores.topk(k).values
-    best = scores[: blocks * BLOCK].view(blocks, BLOCK).amax(1)
-    edge = best.topk(k).values[-1]
-    return scores[scores >= edge].topk(k).values
-
-
-def _nucleus(scores: Tensor, top_p: float) -> Tensor:
-    """Places of the fewest ids whose mass reaches `top_p`: int64 [m]. Highest score must be 0.
-
-    Holtzman et al. 2019 (arXiv 1904.09751). Of ids equal to the last one, the lowest stay.
-    """
-    n = scores.shape[0]
-    need = float(scores.exp().sum()) * top_p
-    for size in (_FEW, _MANY):
-        best, above = _largest(scores, min(n, size)), 0.0
-        if n <= size or float(best.exp().sum()) >= need:
-            break
-    else:
-        best, above = _part(scores, need)
-    before = int((_running(best.exp()) + above < need).sum())
-    if before == best.shape[0]:  # rounding left the sum of all of them just below `need`
-        return (scores > _LOST).nonzero().squeeze(1)
-    edge = best[before]
-    ties = before + 1 - int((best > edge).sum())
-    places = (scores >= edge).nonzero().squeeze(1)
-    tied = scores[places] == edge
-    return places[~tied | (tied.cumsum(0) <= ties)]
-
-
-def _running(mass: Tensor) -> Tensor:
-    """The sum up to each place: float32 [n].
-
-    Beside a copy of itself, since CUDA sums a lone row in an order that varies from run to run.
-    """
-    return torch.stack((mass, mass)).cumsum(1)[0]
-
-
-def _part(scores: Tensor, need: float) -> tuple[Tensor, float]:
-    """The few scores among which the mass of those above passes `need`, and that mass before them.
-
-    Descending, float32 [m]. A quickselect by mass: split at the mean, go on in the right part.
-    """
-    some, above = scores.clamp(min=_LOST), 0.0  # -inf cannot be averaged; its mass stays 0
-    while (count := some.shape[0]) > _SORT:
-        mass = some.exp()
-        pivot = min(float(some.dot(mass) / mass.sum()), float(some.amax()))
-        split = some >= pivot
-        inside = float(mass[split].sum())
-        if above + inside < need:
-            above, some = above + inside, some[~split]
-        else:
-            some = some[split]
-        if some.shape[0] == count:
-            break  # all equal
-    return some.sort(descending=True).values, above
-
-
-def penalised(
-    logits: Tensor, sampling: Sampling, occurs: Callable[[int], Tensor], reply_start: int
-) -> Tensor:
-    """Repetition over prompt and reply (Keskar et al. 2019, CTRL), the other two over the reply.
-
-    `occurs(start)` says how often each id occurs from token `start` on: int64, the shape of
-    `logits`. A new tensor when a penalty is on; the logits themselves when none is.
-    """
-    rest = sampling.repetition_penalty
-    if rest != 1:
-        seen = occurs(0) > 0
-        logits = torch.where(seen, torch.where(logits > 0, logits / rest, logits * rest), logits)
-    if sampling.frequency_penalty or sampling.presence_penalty:
-        times = occurs(reply_start)
-        logits = logits - times * sampling.frequency_penalty
-        logits = logits - (times > 0) * sampling.presence_penalty
-    return logits
-
-
-def counts(tokens: Sequence[int], like: Tensor) -> Tensor:
-    """How often each id occurs: int64 [V]. Ids beyond a smaller vocabulary are left out."""
-    size = like.shape[-1]
-    if not tokens:
-        return torch.zeros(size, dtype=torch.int64, device=like.device)
-    ids = torch.frombuffer(array("q", tokens), dtype=torch.int64)
-    return torch.bincount(ids, minlength=size)[:size].to(like.device)

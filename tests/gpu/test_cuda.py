@@ -12,11 +12,11 @@ from specdec import draws
 from specdec.captured import CapturedScorer
 from specdec.draft_steps import draft_steps
 from specdec.drafters.base import Context
+from specdec.filters import _running
 from specdec.loading import Model, load_model
 from specdec.noise import Noise
 from specdec.request import Sampling
 from specdec.runner import LeanScorer
-from specdec.sampling import _running
 from specdec.target import open_scorer, prepare
 from specdec.verify import Rows
 from tests.specdec.test_draft_steps import LAYOUT, PROMPT, SETTINGS, K, one_by_one, warm

@@ -116,9 +116,24 @@ def test_the_least_of_each_block_is_what_the_ids_say() -> None:
     noise = Noise.of(2, [3])
     blocks = 400
     all_ids = noise.exponential(9, "draft", torch.arange(blocks * BLOCK)).view(blocks, BLOCK)
-    least, place = noise.least(9, "draft", blocks, torch.device("cpu"))
-    assert torch.equal(all_ids.min(1).values, least)
-    assert torch.equal(all_ids.argmin(1) + torch.arange(blocks) * BLOCK, place)
+    assert torch.equal(all_ids.min(1).values, noise.least(9, "draft", blocks, torch.device("cpu")))
+    places = torch.cat([noise_places(noise, i, blocks) for i in range(30)])
+    assert abs(chi_square((places.double() + 0.5) / BLOCK, BLOCK)) < 4.5
+
+
+def test_the_ids_of_a_block_have_the_noise_they_have_alone() -> None:
+    noise, some = Noise.of(2, [3]), torch.tensor([0, 7, 8, 399])
+    ids = (some[:, None] * BLOCK + torch.arange(BLOCK)).view(-1)
+    for index in range(5):
+        lowest = noise.least(index, "target", 400, torch.device("cpu"))[some]
+        blocks = noise.in_blocks(index, "target", some, lowest)
+        assert torch.equal(blocks.view(-1), noise.exponential(index, "target", ids))
+
+
+def noise_places(noise: Noise, index: int, blocks: int) -> torch.Tensor:
+    """Where in its block each least is."""
+    ids = torch.arange(blocks * BLOCK)
+    return noise.exponential(index, "draft", ids).view(blocks, BLOCK).argmin(1)
 
 
 def test_an_id_has_the_same_noise_whoever_is_asked_about_with_it() -> None:
@@ -166,9 +181,8 @@ def test_what_is_remembered_changes_nothing_and_is_bounded() -> None:
         for stream in ("target", "draft"):
             ours = noise.least(index, stream, 9, device)
             fresh = Noise(5, 6).least(index, stream, 9, device)
-            assert all(torch.equal(a, b) for a, b in zip(ours, fresh, strict=True))
-            again = noise.least(index, stream, 9, device)
-            assert again[0] is ours[0]
-            assert noise.least(index, stream, 3, device)[0].tolist() == ours[0][:3].tolist()
-    assert len(noise._known) <= 16
+            assert torch.equal(ours, fresh)
+            assert noise.least(index, stream, 9, device) is ours
+            assert noise.least(index, stream, 3, device).tolist() == ours[:3].tolist()
+    assert len(noise._known) <= noise_module._REMEMBERED
     assert noise == Noise(5, 6)
