@@ -49,7 +49,7 @@ def parse(argv: Sequence[str]) -> LaunchOptions:
     add("--device", help='"cpu", "cuda", "cuda:1" or "mps"')
     add("--dtype", choices=DTYPES, help="numbers the target computes in")
     add("--draft-dtype", choices=DRAFT_DTYPES, help="numbers the draft computes in")
-    add("--weights", choices=WEIGHTS, help="keep the target's 4-bit blocks packed, or unpack them")
+    add("--weights", choices=WEIGHTS, help="form of the target's weights; see README, Limits")
     add("--port", type=int, help=f"first port to try (default {default.port})")
     add("--host", help=f"address to listen on (default {default.host}: this machine only)")
     add("--share", action="store_true", help="make a public link; asks for a password")

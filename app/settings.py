@@ -63,7 +63,7 @@ class Settings(BaseModel):
     system: str = ""
     target: str | None = None
     draft: str | None = None
-    weights: Literal["bf16", "packed"] | None = None
+    weights: Literal["bf16", "packed", "int8"] | None = None
 
 
 class SettingsFile:

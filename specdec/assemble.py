@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from specdec import device, forms, measure, memory, pairing
+from specdec import device, forms, measure, memory, pairing, quantised
 from specdec.depot import Depot, Files, Show, free_bytes
 from specdec.device import DeviceChoice
 from specdec.drafters.length import DraftCost, FixedLength, Lengths
@@ -74,15 +74,17 @@ def load_target(depot: Depot, name: str | None) -> Target:
     where = device.choose(options.device, options.dtype)
     if packed:
         check_packed(where.device, where.dtype)
+    elif options.weights == "int8":
+        quantised.check_int8()
     files = depot.ready(depot.registry.get(picked.value), packed)
     tokenizer = load_tokenizer(files.folder)
     context = _context(options, files.entry, where)
-    _check_fit(files, where, context)
-    model = depot.load(files, where.device, where.dtype, where.form)
+    _check_fit(files, where, context, options.weights)
+    model = depot.load(files, where.device, where.dtype, where.form, options.weights)
     if model.lean and model.dtype != where.dtype:  # the one asked for is wrong on this device
         choice = Choice(device.SHORT[model.dtype], model.notes[-1])
         where = replace(where, dtype=model.dtype, dtype_choice=choice)
-        _check_fit(files, where, context)
+        _check_fit(files, where, context, options.weights)
     context = min(context, model.context)
     depot.show(Phase("measuring", files.entry.id, "a step of the target, by rows"))
     runner = measure.choose_runner(model, WIDTH, context, len(tokenizer))
@@ -159,8 +161,8 @@ def _context(options: EngineOptions, entry: Entry, where: DeviceChoice) -> int:
     return max(512, min(most, CONTEXT, afford))
 
 
-def _check_fit(files: Files, where: DeviceChoice, context: int) -> None:
-    fit = memory.fits(forms.need_bytes(files, where, context), free_bytes(where.device))
+def _check_fit(files: Files, where: DeviceChoice, context: int, weights: str | None) -> None:
+    fit = memory.fits(forms.need_bytes(files, where, context, weights), free_bytes(where.device))
     if fit.ok is False:
         raise FitError(
             f"{files.entry.name} does not fit: it {fit.reason}.",

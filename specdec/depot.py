@@ -62,10 +62,21 @@ class Depot:
         self.show(Phase("fetching", entry.id, "looking for it"))
         got = self.store.ready(entry, self.show, self._cancelled, packed)
         own = local_entry(got.folder)
-        numbers = {"shape": own.shape or entry.shape, "context": own.context or entry.context}
+        numbers = {
+            "shape": own.shape or entry.shape,
+            "context": own.context or entry.context,
+            "bytes": own.bytes or entry.bytes,
+        }
         return Files(entry.model_copy(update=numbers), got.folder, got.label, got.packed)
 
-    def load(self, files: Files, where: torch.device, dtype: torch.dtype, form: Form) -> Model:
+    def load(
+        self,
+        files: Files,
+        where: torch.device,
+        dtype: torch.dtype,
+        form: Form,
+        weights: str | None = None,
+    ) -> Model:
         """Weights on the device. Raises LoadError, or DeviceError for one that computes wrongly.
 
         An Apple GPU is asked for a few passes first: what torch computes there has varied.
@@ -75,7 +86,7 @@ class Depot:
             self.show(Phase("loading", files.entry.id, "", done, total))
 
         def read(dtype: torch.dtype) -> Model:
-            return load_model(files.folder, where, dtype, form, layer, files.packed)
+            return load_model(files.folder, where, dtype, form, layer, files.packed, weights)
 
         return tested(read, dtype) if where.type == "mps" else read(dtype)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from specdec import device, measure, memory, pairing
+from specdec import device, forms, measure, memory, pairing
 from specdec.depot import Depot, Files, free_bytes, memory_form
 from specdec.device import DeviceChoice
 from specdec.drafters.base import Drafter
@@ -133,7 +133,7 @@ def _rank(
         [entry for entry in candidates if entry.id not in failed],
         depot.store,
         free_bytes(where.device),
-        target_form=memory_form(where.dtype),
+        target_form=_target_form(depot, ground),
         draft_form=draft_form(depot.options.draft_dtype, where),
         context=ground.context,
         target_loaded=True,
@@ -175,6 +175,12 @@ def _asked_for(options: tuple[DraftOption, ...], name: str) -> tuple[DraftOption
     )
 
 
+def _target_form(depot: Depot, ground: Ground) -> memory.Form:
+    if ground.model.quantised is None:
+        return memory_form(ground.where.dtype)
+    return forms.target_form(ground.files, ground.where, depot.options.weights)
+
+
 def draft_form(asked: str | None, where: DeviceChoice) -> memory.Form:
     """What a draft will run in: on a CPU quantised unless asked otherwise, and there only.
 
@@ -210,13 +216,14 @@ def _load(
     seconds = measure.step_seconds(scorer, [1])[1]
     reading = measure.reading_seconds(scorer)
     real = model.form if model.form in QUANTISED else memory_form(model.dtype)
+    kept = model.quantised or Choice(real, _why(depot, ground.where, real))
     ends = end_ids(ground.files.folder, ground.tokenizer)
     reach = max(2 * scorer.chunk, int(_READ * seconds / reading))
     drafter = ModelDrafter(scorer, choice.value, vocab, ends, reach)
     return Drafting(
         CascadeDrafter(drafter, NgramDrafter()),
         replace(choice, reason=f"{choice.reason}; copies what repeats (n-gram) first"),
-        Choice(real, f"{_why(depot, ground.where, real)}: {seconds * 1e3:.1f} ms a token"),
+        replace(kept, reason=f"{kept.reason}: {seconds * 1e3:.1f} ms a token"),
         seconds,
         reading,
         options,

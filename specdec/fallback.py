@@ -5,44 +5,100 @@ Knows transformers' model classes; nothing of caches (`cache`) or rounds.
 
 from __future__ import annotations
 
+import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from specdec import quantised
 from specdec.errors import LoadError
+
+_CODE = "Choose another model; code that comes with weights is never run here."
+_PLAIN = "Choose the unquantised version of this model, or install what it lacks."
 
 
 def load_module(
-    folder: Path, config: dict[str, Any], device: torch.device, dtype: torch.dtype
+    folder: Path,
+    config: dict[str, Any],
+    device: torch.device,
+    dtype: torch.dtype,
+    int8: bool = False,
 ) -> Any:
-    """The transformers model in `folder`, in eval mode on `device`.
+    """The transformers model in `folder`, in eval mode on `device`; `int8` holds layers in 8 bits.
 
     Raises LoadError: an encoder-decoder (A32), an architecture that only the repository's own code
-    could run (D08), one this transformers does not know, or files that do not fit it.
+    could run (D08), one this transformers does not know, a quantisation that cannot run here, or
+    files that do not fit it.
     """
-    from transformers import AutoConfig, AutoModelForCausalLM  # here: it takes seconds to import
-
-    kind = str(config.get("model_type", ""))
+    kind, method = str(config.get("model_type", "")), quantised.method_of(config)
     if config.get("is_encoder_decoder"):
         raise LoadError(
             f"{folder.name} is an encoder-decoder model ({kind}).", "Choose a chat model."
         )
-    other = "Choose another model; code that comes with weights is never run here."
+    if method:
+        quantised.check_method(method, folder.name, "int8" if int8 else None)
+        _check_known(folder, method)
+    if int8:
+        quantised.check_int8()
+    from transformers import AutoConfig  # here: it takes seconds to import
+
     try:
         known = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except (ValueError, KeyError, OSError) as error:
-        raise LoadError(f"{folder.name} has the unknown architecture {kind!r}.", other) from error
+        raise LoadError(f"{folder.name} has the unknown architecture {kind!r}.", _CODE) from error
+    options: dict[str, Any] = {"dtype": dtype}
+    if method or int8:  # their kernels are chosen for a device, so they are made on it
+        options["device_map"] = {"": device}
+    if int8:
+        from transformers import QuantoConfig
+
+        options["quantization_config"] = QuantoConfig(weights="int8")
     try:
-        module = AutoModelForCausalLM.from_pretrained(
-            folder,
-            config=known,
-            dtype=dtype,
-            local_files_only=True,
-            trust_remote_code=False,
-            use_safetensors=True,
+        with redirect_stdout(sys.stderr):  # where gptqmodel draws a banner in front of the reply
+            module, found = _read(folder, known, options)
+    except (ValueError, KeyError, OSError, RuntimeError, ImportError, TypeError, AttributeError,
+            AssertionError) as error:  # fmt: skip
+        what = f"{kind}, {method}" if method else kind
+        line = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise LoadError(
+            f"{folder.name} ({what}) does not load: {line}", _PLAIN if method else _CODE
+        ) from error
+    _check_whole(folder, found)
+    return module.eval() if method or int8 else module.eval().to(device)
+
+
+def _read(folder: Path, known: Any, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The model, and what transformers says of tensors that were not there or did not fit."""
+    from transformers import AutoModelForCausalLM
+
+    module, found = AutoModelForCausalLM.from_pretrained(
+        folder,
+        config=known,
+        local_files_only=True,
+        trust_remote_code=False,
+        use_safetensors=True,
+        output_loading_info=True,
+        **options,
+    )
+    return module, found
+
+
+def _check_known(folder: Path, method: str) -> None:
+    """transformers passes over a method it does not know, and makes up the weights."""
+    from transformers.quantizers.auto import AUTO_QUANTIZATION_CONFIG_MAPPING
+
+    if method != "bitsandbytes" and method not in AUTO_QUANTIZATION_CONFIG_MAPPING:
+        raise LoadError(
+            f"{folder.name} is quantised {method}, which this transformers does not read.",
+            "Choose its unquantised version.",
         )
-    except (ValueError, KeyError, OSError, RuntimeError, ImportError) as error:
-        line = str(error).strip().splitlines()[0]
-        raise LoadError(f"{folder.name} ({kind}) does not load: {line}", other) from error
-    return module.eval().to(device)
+
+
+def _check_whole(folder: Path, found: dict[str, Any]) -> None:
+    """transformers makes up, with a warning, what is missing from the files."""
+    missing = sorted(found["missing_keys"])
+    if missing:
+        count = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise LoadError(f"{folder} has no tensor {missing[0]}{count}.", "Fetch the model anew.")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from specdec.layer_kinds import Kind, Windows, kinds_of
+from specdec.quantised import method_of
 from specdec.rope import UnknownMathsError, one_rope, two_ropes
 
 Bias = Literal["never", "always", "config"]
@@ -140,8 +141,8 @@ def shape_of(config: Mapping[str, Any]) -> tuple[Shape | None, str]:
 
     Raises KeyError naming a number that every such model must have.
     """
-    if config.get("quantization_config"):
-        return None, "its files are quantised"
+    if method := method_of(config):
+        return None, f"its files are quantised ({method})"
     kind = str(config.get("model_type", ""))
     if kind in READS:
         kind, tied = READS[kind], config.get("tie_word_embeddings", True)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from specdec import memory, tensor_names
-from specdec.checkpoint import Checkpoint, open_checkpoint
+from specdec.checkpoint import Checkpoint, open_checkpoint, read_config
 from specdec.depot import Files, memory_form
 from specdec.device import DeviceChoice
 from specdec.linear import GROUP, Form, Int4, Linear, make
@@ -24,6 +24,7 @@ from specdec.loading import Model
 from specdec.packed import INT4_BYTES, Packed
 from specdec.packed_file import PackedFile
 from specdec.pair import Choice
+from specdec.quantised import method_of
 
 _ENOUGH = 64 << 20
 """Bytes of dense matrices timed: fewer would come from the processor's cache, not from memory."""
@@ -58,9 +59,20 @@ class Costs:
         return share.blocks * (self.packed if packed else self.dense) + share.others * self.dense
 
 
-def need_bytes(files: Files, where: DeviceChoice, context: int) -> int | None:
+def target_form(files: Files, where: DeviceChoice, weights: str | None = None) -> memory.Form:
+    """How `memory` counts the target in `files` here; `weights` is what was asked for."""
+    if method_of(read_config(files.folder)):
+        return "files"
+    if weights == "int8":
+        return "quanto"
+    return "fbgemm" if where.form == "fp16" else memory_form(where.dtype)
+
+
+def need_bytes(
+    files: Files, where: DeviceChoice, context: int, weights: str | None = None
+) -> int | None:
     """Memory the target in `files` takes here, KV and tokenizer included; see `memory`."""
-    kept: memory.Form = "fbgemm" if where.form == "fp16" else memory_form(where.dtype)
+    kept = target_form(files, where, weights)
     need = memory.need_bytes(files.entry, kept, context)
     if need is None or files.packed is None:
         return need
@@ -83,7 +95,9 @@ def other_form(model: Model, folder: Path, form: Form, plain: float) -> str:
 
 
 def held(model: Model, dense: Choice) -> Choice:
-    """The form the weights are in, for the page; `dense` is the choice where none are packed."""
+    """The form the weights are in, for the page; `dense` is the choice where it is neither."""
+    if model.quantised is not None:
+        return model.quantised
     if not model.packed_bytes:
         return dense
     share = _packed_now(model)

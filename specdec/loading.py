@@ -14,9 +14,10 @@ from typing import Any
 
 import torch
 
-from specdec import heap
+from specdec import heap, held, quantised
 from specdec.checkpoint import open_checkpoint, read_config, weight_files
 from specdec.decoder import Weights
+from specdec.device import SHORT
 from specdec.errors import LoadError
 from specdec.fallback import load_module
 from specdec.families import Shape, shape_of
@@ -25,6 +26,7 @@ from specdec.linear import Form
 from specdec.matrices import Matrices
 from specdec.packed import packed_bytes
 from specdec.packed_file import PackedFile, check
+from specdec.pair import Choice
 
 Progress = Callable[[int, int], None]
 
@@ -59,6 +61,7 @@ class Model:
     reason: str = ""
     notes: tuple[str, ...] = ()
     packed_bytes: int = 0  # of step_bytes, in the 4-bit blocks of the file
+    quantised: Choice | None = None  # the form of a quantised module, and how much of it
     weights: Weights | None = None
     module: Any = None
     even: dict[int, tuple[int, ...]] = field(default_factory=dict)  # self-tests run, by width
@@ -76,15 +79,20 @@ def load_model(
     form: Form = "dense",
     progress: Progress | None = None,
     packed: Path | None = None,
+    weights: str | None = None,
 ) -> Model:
     """Load the model in `folder`; `progress(done, total)` counts layers.
 
     `packed` is the GGUF file it was made from: its 4-bit blocks then stay as they are. int4 is for
-    a CPU; elsewhere, and through transformers, the dense form is taken and `notes` says so. Raises
-    LoadError: missing, truncated or pickled files, wrong shapes, an architecture that nothing here
-    can run, code of its own (never run), blocks that cannot stay packed here.
+    a CPU; elsewhere, and through transformers, the dense form is taken and `notes` says so.
+    `weights` is what was asked for, one of WEIGHTS: int8 runs through transformers, and files that
+    are quantised already are neither that nor bf16. Raises LoadError: missing, truncated or pickled
+    files, wrong shapes, an architecture or quantisation that nothing here can run, code of its own
+    (never run), blocks that cannot stay packed here.
     """
     config = read_config(folder)
+    if method := quantised.method_of(config):  # before anything is read
+        quantised.check_method(method, folder.name, weights)
     try:
         shape, reason = shape_of(config)
     except (KeyError, TypeError, ValueError) as error:
@@ -92,8 +100,11 @@ def load_model(
             f"{folder / 'config.json'} lacks or misstates {error}.", "Fetch the model anew."
         ) from error
     blocks = _open_packed(packed, folder, shape, device, dtype) if packed else None
-    if shape is None:
-        return _load_fallback(folder, config, device, dtype, form, reason)
+    if shape is None or weights == "int8":
+        int8 = weights == "int8"
+        why = "its layers are held in 8 bits, which the lean decoder cannot" if int8 else reason
+        with heap.given_back():
+            return _load_fallback(folder, config, device, dtype, form, why, int8)
     form, notes = _settle_form(form, device)
     architecture = (config.get("architectures") or [shape.family])[0]
     with heap.given_back(), open_checkpoint(folder) as checkpoint:
@@ -214,13 +225,19 @@ def _load_fallback(
     dtype: torch.dtype,
     form: Form,
     reason: str,
+    int8: bool,
 ) -> Model:
     weight_files(folder)
-    module = load_module(folder, config, device, dtype)
+    module = load_module(folder, config, device, dtype, int8)
     text = module.config.get_text_config()
-    size = sum(weight.nbytes for weight in module.parameters())
+    size, kept = held.held_bytes(module), None
+    if method := "int8" if int8 else quantised.method_of(config):
+        dtype = module.dtype  # some methods compute in another one than was asked for
+        kept = held.held_form(module, method, quantised.bits_of(config), SHORT[dtype])
+        held.check_products(module)
     heads = int(getattr(text, "num_attention_heads", 0))  # a recurrent model has none
-    notes = ("int4 is for the lean decoder only; the weights stay dense",) if form == "int4" else ()
+    dense = form == "int4" and kept is None
+    notes = ("int4 is for the lean decoder only; the weights stay dense",) if dense else ()
     return Model(
         architecture=type(module).__name__,
         device=device,
@@ -237,5 +254,6 @@ def _load_fallback(
         lean=False,
         reason=f"runs through transformers, a little slower: {reason}",
         notes=notes,
+        quantised=kept,
         module=module,
     )

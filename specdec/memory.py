@@ -14,10 +14,12 @@ import psutil
 from specdec.registry import Entry
 from specdec.shape import Shape
 
-Form = Literal["fp32", "bf16", "fp16", "fbgemm", "int8", "int4"]
-"""How weights are kept; "fbgemm" is bf16 in fbgemm's order, on a CPU that does not multiply it."""
+Form = Literal["fp32", "bf16", "fp16", "fbgemm", "int8", "int4", "quanto", "files"]
+"""How weights are kept; "fbgemm" is bf16 in fbgemm's order, on a CPU that does not multiply it;
+"quanto" is layers in 8 bits and the rest in bf16; "files" is as quantised files hold them."""
 
 _BYTES = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0, "fbgemm": 2.0, "int8": 1.25, "int4": 0.625}
+_BYTES |= {"quanto": 1.25, "files": 0.625}  # where neither shape nor file is known
 """Bytes a step reads of a weight; int4 in groups of 32 with a bf16 scale and zero each: 1/2 + 4/32.
 Of int8 about a quarter, what reads an MLP, stays in fp16."""
 
@@ -66,10 +68,15 @@ def weight_bytes(entry: Entry, form: Form) -> int | None:
     """Bytes the loaded weights take; from the shape, else the parameter count, else the files."""
     shape = entry.shape
     embedding = shape.embedding if shape else None
+    if form == "files" and entry.bytes is not None:
+        return entry.bytes
     if shape and embedding is not None and shape.parameters is not None:
         if form == "int4":  # everything packed, and the embedding once more to look rows up in
             packed = shape.decoder(shape.experts or 1) or 0
             return int((packed + embedding) * _BYTES["int4"]) + embedding * 2
+        if form == "quanto":
+            layers = shape.decoder(shape.experts or 1) or 0
+            return layers + 2 * (shape.parameters - layers)
         if form in ("fbgemm", "int8") and not shape.experts:
             return (_padded(shape, form) or 2 * shape.parameters) + embedding * 2
         return int(shape.parameters * _BYTES[form])
@@ -99,6 +106,10 @@ def _padded(shape: Shape, form: Form) -> int | None:
 
 def step_bytes(entry: Entry, form: Form) -> int | None:
     """Bytes of weights read to make one token: active experts only, no embedding look-up."""
+    if form == "files" and entry.bytes is not None:
+        return entry.bytes
+    if form == "quanto" and entry.shape is not None and entry.shape.step_parameters is not None:
+        return entry.shape.step_parameters + (entry.shape.embedding or 0)
     count = entry.shape.step_parameters if entry.shape else None
     if count is None:
         count = entry.active_parameters or entry.parameters

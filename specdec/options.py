@@ -7,7 +7,7 @@ from pathlib import Path
 
 DTYPES = ("float32", "bfloat16", "float16")
 QUANTISED = ("int4", "int8")
-WEIGHTS = ("bf16", "packed")
+WEIGHTS = ("bf16", "packed", "int8")
 DRAFT_DTYPES = (*QUANTISED, *DTYPES)
 
 

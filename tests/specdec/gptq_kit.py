@@ -1,0 +1,67 @@
+"""A GPTQ checkpoint, quantised here by rounding: the layout of AutoGPTQ's first format, 4 bits.
+
+Knows the file format only; nothing of what reads it.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+GROUP = 32
+_SHIFTS = torch.arange(8) * 4
+
+
+def quantise(folder: Path, **changes: Any) -> dict[str, Tensor]:
+    """Round the layers of a saved model to 4 bits in place; what they then are, by name.
+
+    `changes` go to its quantization_config.
+    """
+    file = folder / "model.safetensors"
+    plain: dict[str, Tensor] = {}
+    kept: dict[str, Tensor] = {}
+    for name, weight in load_file(file).items():
+        if "layers" in name and name.endswith("proj.weight"):
+            parts, plain[name] = _packed(weight.float())
+            kept |= {name.removesuffix("weight") + part: t for part, t in parts.items()}
+        else:
+            kept[name] = weight
+    save_file(kept, file, {"format": "pt"})
+    how = {"quant_method": "gptq", "bits": 4, "group_size": GROUP, "desc_act": False, "sym": True}
+    write_config(folder, {**how, **changes})
+    return plain
+
+
+def write_config(folder: Path, quantization: Any) -> None:
+    """Say in config.json how the weights are quantised."""
+    path = folder / "config.json"
+    config = {**json.loads(path.read_text()), "quantization_config": quantization}
+    path.write_text(json.dumps(config))
+
+
+def _packed(weight: Tensor) -> tuple[dict[str, Tensor], Tensor]:
+    """The four tensors of a matrix [rows, K], and the matrix that they stand for."""
+    columns = weight.T  # GPTQ packs along K
+    width, rows = columns.shape
+    groups = columns.reshape(width // GROUP, GROUP, rows)
+    scales = (groups.abs().amax(1) / 7).half()
+    levels = (groups / scales.float()[:, None]).round().clamp(-8, 7)
+    plain = (levels * scales.float()[:, None]).view(width, rows).T.contiguous()
+    nibbles = (levels + 8).view(width // 8, 8, rows).long()
+    zeros = torch.full((width // GROUP, rows // 8, 8), 7)  # this format stores them less one
+    parts = {
+        "qweight": _int32((nibbles << _SHIFTS[None, :, None]).sum(1)),
+        "qzeros": _int32((zeros << _SHIFTS).sum(2)),
+        "scales": scales.contiguous(),
+        "g_idx": (torch.arange(width) // GROUP).int(),
+    }
+    return parts, plain
+
+
+def _int32(words: Tensor) -> Tensor:
+    return torch.where(words >= 2**31, words - 2**32, words).int().contiguous()

@@ -1,0 +1,228 @@
+"""Quantised files and `--weights int8`: run where the extras are installed, refused elsewhere."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from specdec import held, quantised
+from specdec.device import SHORT
+from specdec.errors import LoadError
+from specdec.families import shape_of
+from specdec.loading import Model, load_model
+from specdec.quantised import method_of
+from specdec.target import open_scorer
+from tests.specdec.gptq_kit import quantise, write_config
+from tests.tiny import TOKENS, tiny_model
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+CPU = torch.device("cpu")
+IDS = [7, 3, 250, 12, 99, 41, 5, 8]
+
+
+def needs(extra: quantised.Extra) -> pytest.MarkDecorator:
+    gone = [package for package in extra.packages if not quantised.installed(package)]
+    return pytest.mark.skipif(bool(gone), reason=f"extra {extra.name}: no {', '.join(gone)}")
+
+
+def load(folder: Path, dtype: torch.dtype = torch.bfloat16, **options: Any) -> Model:
+    return load_model(folder, CPU, dtype, **options)
+
+
+def scores(model: Model, prefilled: int = 6) -> Tensor:
+    scorer = open_scorer(model, "fast", 8, 64, TOKENS)
+    assert model.lean or scorer.exact is False
+    scorer.prefill(IDS[:prefilled])
+    return scorer.score(IDS[prefilled:])
+
+
+def lacking(monkeypatch: pytest.MonkeyPatch, *packages: str) -> None:
+    monkeypatch.setattr(quantised, "installed", lambda package: package not in packages)
+
+
+def test_the_method_is_read_from_every_place() -> None:
+    gptq = {"quant_method": "gptq", "bits": 4}
+    assert method_of({"model_type": "llama"}) == ""
+    assert method_of({"quantization_config": None}) == ""
+    assert method_of({"quantization_config": gptq}) == "gptq"
+    assert method_of({"text_config": {"quantization_config": {"quant_method": "fp8"}}}) == "fp8"
+    assert method_of({"quantization_config": {"load_in_4bit": True}}) == "bitsandbytes"
+    assert method_of({"quantization_config": {"bits": 4}}) == quantised.UNNAMED
+    assert method_of({"quantization_config": "4 bits"}) == quantised.UNNAMED
+
+
+@pytest.mark.parametrize("place", ["top", "text"])
+def test_quantised_files_are_not_for_the_lean_decoder(tmp_path: Path, place: str) -> None:
+    config = json.loads((tiny_model(tmp_path) / "config.json").read_text())
+    quantization = {"quantization_config": {"quant_method": "awq", "bits": 4}}
+    if place == "top":
+        config |= quantization
+    else:
+        config = {"model_type": "gemma3", "text_config": {**config, **quantization}}
+    assert shape_of(config) == (None, "its files are quantised (awq)")
+
+
+@pytest.mark.parametrize(
+    ("gone", "lacks"),
+    [(("optimum", "gptqmodel"), "optimum and gptqmodel"), (("gptqmodel",), "gptqmodel")],
+)
+def test_gptq_without_its_packages_is_refused_before_a_weight_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: tuple[str, ...], lacks: str
+) -> None:
+    folder = tiny_model(tmp_path)
+    quantise(folder)
+    (folder / "model.safetensors").unlink()  # would be missed if anyone looked
+    lacking(monkeypatch, *gone)
+    with pytest.raises(LoadError) as caught:
+        load(folder)
+    assert caught.value.message.endswith(f"not installed: {lacks}.")
+    assert 'pip install "specdec-chat[gptq]"' in caught.value.hint
+    assert "gptq" in caught.value.message
+
+
+@pytest.mark.parametrize("weights", ["int8", "bf16"])
+def test_files_quantised_already_are_held_as_they_are(tmp_path: Path, weights: str) -> None:
+    folder = tiny_model(tmp_path)
+    quantise(folder)
+    with pytest.raises(LoadError, match=f"already .gptq. and cannot be held as {weights}"):
+        load(folder, weights=weights)
+
+
+@pytest.mark.parametrize("quantization", [{"quant_method": "magic"}, {"bits": 4}, "4 bits"])
+def test_a_method_nobody_reads_is_refused(tmp_path: Path, quantization: Any) -> None:
+    """transformers would pass over it with a warning and make the weights up."""
+    write_config(tiny_model(tmp_path), quantization)
+    with pytest.raises(LoadError, match="does not read"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("quantization", "lacks"),
+    [
+        ({"quant_method": "compressed-tensors"}, "compressed"),
+        ({"load_in_8bit": True, "quant_method": "bitsandbytes"}, "bitsandbytes"),
+        ({"quant_method": "hqq"}, "hqq"),
+        ({"quant_method": "fbgemm_fp8"}, "GPU"),
+    ],
+)
+def test_other_methods_say_what_they_lack(
+    tmp_path: Path, quantization: dict[str, Any], lacks: str
+) -> None:
+    """By transformers' own words; none of these packages is one of this project's extras."""
+    write_config(tiny_model(tmp_path), quantization)
+    with pytest.raises(LoadError, match=lacks) as caught:
+        load(tmp_path)
+    assert "unquantised" in caught.value.hint
+
+
+def test_weights_that_are_missing_are_not_made_up(tmp_path: Path) -> None:
+    folder = tiny_model(tmp_path)
+    file = folder / "model.safetensors"
+    tensors = load_file(file)
+    for layer in (0, 1):
+        del tensors[f"model.layers.{layer}.mlp.up_proj.weight"]
+    save_file(tensors, file, {"format": "pt"})
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"hidden_act": "relu"}  # an activation that sends it to transformers
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(LoadError, match=r"layers\.0\.mlp\.up_proj\.weight and 1 more"):
+        load(folder)
+
+
+def test_int8_without_quanto_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lacking(monkeypatch, "optimum-quanto")
+    with pytest.raises(LoadError, match="not installed: optimum-quanto") as caught:
+        load(tiny_model(tmp_path), weights="int8")
+    assert 'pip install "specdec-chat[int8]"' in caught.value.hint
+
+
+@needs(quantised.INT8)
+@pytest.mark.parametrize(
+    ("family", "dtype"),
+    [("llama", torch.bfloat16), ("qwen2", torch.float32), ("gemma2", torch.bfloat16)],
+)
+def test_int8_is_near_and_a_third_smaller(tmp_path: Path, family: str, dtype: torch.dtype) -> None:
+    folder = tiny_model(tmp_path, family)
+    model, plain = load(folder, dtype, weights="int8"), load(folder, torch.float32)
+    assert not model.lean
+    assert "8 bits" in model.reason
+    assert model.dtype == dtype
+    layer = 64 * (64 + 32 + 32 + 64) + 3 * 64 * 96
+    saved = 2 * layer * (dtype.itemsize - 1) - 2 * (64 + 32 + 32 + 64 + 96 + 96 + 64) * 8
+    assert model.weight_bytes <= plain.weight_bytes * dtype.itemsize / 4 - saved
+    assert model.quantised is not None
+    assert model.quantised.value == "int8"
+    assert "asked for" in model.quantised.reason
+    assert f"the rest is {SHORT[dtype]}" in model.quantised.reason
+    want = scores(plain)
+    assert torch.nn.functional.cosine_similarity(scores(model), want).min() > 0.995
+    assert not torch.equal(scores(model), want)
+
+
+@needs(quantised.INT8)
+def test_int8_of_a_model_without_linear_layers_is_refused(tmp_path: Path) -> None:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    config = GPT2Config(n_embd=32, n_layer=1, n_head=2, vocab_size=320, n_positions=64)
+    GPT2LMHeadModel(config).save_pretrained(tmp_path)
+    with pytest.raises(LoadError, match="Nothing in GPT2LMHeadModel"):
+        load(tmp_path, weights="int8")
+
+
+@needs(quantised.GPTQ)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_gptq_scores_as_the_weights_it_stands_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], dtype: torch.dtype
+) -> None:
+    folder, plain = tiny_model(tmp_path / "gptq"), tiny_model(tmp_path / "plain")
+    written = quantise(folder)
+    file = plain / "model.safetensors"
+    save_file({**load_file(file), **written}, file, {"format": "pt"})
+    model = load(folder, dtype)
+    assert capsys.readouterr().out == ""  # where the reply goes
+    assert not model.lean
+    assert "quantised (gptq)" in model.reason
+    assert model.quantised is not None
+    assert model.quantised.value == "gptq"
+    assert "4 bits" in model.quantised.reason
+    want = scores(load(plain, torch.float32))
+    assert torch.nn.functional.cosine_similarity(scores(model), want).min() > 0.999
+
+
+class Wrong(nn.Module):
+    """A layer of optimum-quanto's kind on a device that multiplies wrongly."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.weight: Any = Wrapped()
+        self.bias = None
+        self.factor = factor
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.factor * nn.functional.linear(x, self.weight.dequantize())
+
+
+class Wrapped:
+    def __tensor_flatten__(self) -> tuple[list[str], None]:
+        return [], None
+
+    def dequantize(self) -> Tensor:
+        return torch.eye(8)[:, :6]
+
+
+@pytest.mark.parametrize(("factor", "right"), [(1.0, True), (1.1, False), (float("nan"), False)])
+def test_wrong_products_are_refused(factor: float, right: bool) -> None:
+    module = nn.Sequential(Wrong(factor))
+    if right:
+        held.check_products(module)
+        return
+    with pytest.raises(LoadError, match="wrong numbers") as caught:
+        held.check_products(module)
+    assert "--weights" in caught.value.hint
