@@ -93,7 +93,7 @@ class Turn:
                     self._reason = "cancelled"
                     break
                 started = self._now()
-                draft = self._propose(plan.k, offer) if offer else Draft()
+                draft = self._propose(plan, offer) if offer else Draft()
                 yield from self._news(plan, draft)
                 yield self._round(plan, offer, draft, started, began)
         finally:
@@ -202,12 +202,18 @@ class Turn:
             draft.reason or plan.reason,
         )
 
-    def _propose(self, k: int, offer: Offer) -> Draft:
+    def _propose(self, plan: Plan, offer: Offer) -> Draft:
         task = self._task
         context = Context(
-            self.tokens, len(task.prompt), task.sampling, task.rule, task.noise, offer.source
+            self.tokens,
+            len(task.prompt),
+            task.sampling,
+            task.rule,
+            task.noise,
+            offer.source,
+            plan.least,
         )
-        return self._drafts.propose(context, k)
+        return self._drafts.propose(context, plan.k)
 
     def _emit(self, outcome: Outcome, drafted: int) -> int:
         """Append the outcome's tokens up to the first that ends the reply; how many kept ones.

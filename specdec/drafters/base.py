@@ -41,6 +41,7 @@ class Context:
     rule: Rule
     noise: Noise
     source: str = ""  # the offer that was taken; "" leaves it to the drafter
+    least: tuple[float, ...] = ()  # see `Plan.least`
 
 
 class Drafter(Protocol):

@@ -20,6 +20,7 @@ _SPREAD = 32  # rounds over which what must be read first is expected to be of u
 _AGAIN = 1.05  # once off, drafting must promise this many times plain speed to be on
 _EARLY = 10  # the reply's tenth token may not come later than plain decoding's,
 _CLEARLY, _SAME = 0.75, 1.02  # so until then drafts must promise this share of its time, or be free
+_FIRST = 4  # plain steps that stand for the speed before anything was drafted
 _KEPT = 64  # conversations remembered
 
 
@@ -112,6 +113,7 @@ class LengthPolicy:
         self._off = False
         self._trying = False  # the last draft was a try
         self._drafted = 0.0  # seconds a token its drafts took
+        self._tokens = self._seconds = 0.0  # of drafted rounds, the latest counting most
 
     def choose(self, moment: Moment) -> Plan:
         """The best plan that the account can pay; with its reason, also when nothing is drafted."""
@@ -148,6 +150,8 @@ class LengthPolicy:
         step = self._pair.score[0]
         spent = drafted * self._drafted + self._pair.score[min(drafted, self._pair.k_max)]
         self._pair.account.book(self._trying, (accepted + 1) * step - spent)
+        self._tokens = self._tokens * _DECAY + accepted + 1
+        self._seconds = self._seconds * _DECAY + spent
         self._pair.learn(kind, drafted, accepted)
         self._seen.setdefault(kind, Acceptance(self._pair.k_max, _DECAY)).learn(drafted, accepted)
 
@@ -187,7 +191,19 @@ class LengthPolicy:
         self._drafted = self._pair.drafts.get(option.offer.source, FREE).token
         if option.reading:
             self._pair.account.read(trying, option.reading)
-        return Plan(option.k, reason, option.offer.source, trying)
+        return Plan(option.k, reason, option.offer.source, trying, self._least(option.k))
+
+    def _least(self, k: int) -> tuple[float, ...]:
+        """The chances at which a token more gains just the time it takes, at the speed so far.
+
+        Not at the speed hoped for: a draft cut short by it would never reach it.
+        """
+        if not self._drafted:
+            return ()
+        step, score = self._pair.score[0], self._pair.score
+        speed = (self._tokens + _FIRST) / (self._seconds + _FIRST * step)
+        more = [self._drafted + score[j + 1] - score[j] for j in range(1, k)]
+        return tuple(cost * max(speed, 1 / step) for cost in more)
 
     def _odds(self, option: _Option) -> str:
         times = option.seconds / self._pair.score[0]

@@ -6,10 +6,14 @@ from their beginning, or from where it began anew when it was far behind.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+
+from torch import Tensor
 
 from specdec.draft_steps import draft_steps, on_device_scorer
 from specdec.drafters.base import Context, Draft, Offer
+from specdec.drafters.confidence import Confidence
 from specdec.noise import Stream
 from specdec.request import MAX_K
 from specdec.runner import LeanScorer
@@ -41,6 +45,8 @@ class ModelDrafter:
         self._reach = min(reach, scorer.capacity // 2)
         self._start = 0  # where in the tokens the cache begins
         self._cached: list[int] = []  # ids whose keys and values the scorer holds
+        self._confidence = Confidence()
+        self._masses: list[float] = []  # of the last draft's tokens, where they were asked for
 
     def begin(self, tokens: Sequence[int]) -> None:
         """Keep the common prefix with what is cached, by ids."""
@@ -71,7 +77,11 @@ class ModelDrafter:
         return self._missing(tokens) <= self._step()
 
     def propose(self, context: Context, k: int) -> Draft:
-        """At most k tokens; none, with the reason, once the chat outgrew the draft's window."""
+        """At most k tokens; none, with the reason, once the chat outgrew the draft's window.
+
+        Fewer where one more is not likely enough to be kept. That is decided from the tokens drawn
+        so far, and those stay: none is withdrawn, so `reject` stays exact (DESIGN 4).
+        """
         while not self.catch_up(context.tokens):
             pass
         k = min(k, self._scorer.capacity - len(context.tokens) + self._start + 1)
@@ -79,15 +89,17 @@ class ModelDrafter:
             return Draft(reason=self._outgrown())
         sequence, drafted = list(context.tokens), list[int]()
         laws: list[Law] = []
+        self._masses.clear()
         fresh = sequence[self._start + self._scorer.length :]
         if scorer := on_device_scorer(self._scorer, context):
             return self._stay(scorer, fresh, context, k)
         while True:
-            q = self._law(context, sequence, fresh)
+            logits = self._logits(fresh)
+            q = law(logits, context.sampling, sequence, context.reply_start)
             x = draw(q, context.noise, len(sequence) - context.reply_start, _stream(context))
             drafted.append(x)
             laws.append(q)
-            if len(drafted) == k or x in self._ends:
+            if len(drafted) == k or x in self._ends or self._unlikely(logits, x, context):
                 return Draft(tuple(drafted), tuple(laws))
             fresh = [x]
             sequence.append(x)
@@ -100,14 +112,29 @@ class ModelDrafter:
         return Draft(tuple(drafted[: end + 1]), (None,) * (end + 1))
 
     def settle(self, tokens: Sequence[int], accepted: int) -> None:
-        """Forget what was not kept."""
+        """Forget what was not kept, and note how sure the draft was of what was and was not."""
+        for place, mass in enumerate(self._masses[: accepted + 1]):
+            self._confidence.learn(mass, place < accepted)
+        self._masses.clear()
         self._keep(tokens)
 
-    def _law(self, context: Context, sequence: list[int], fresh: list[int]) -> Law:
-        """q of the token after `sequence`, whose last tokens `fresh` are read now."""
+    def _logits(self, fresh: list[int]) -> Tensor:
+        """Of the token after `fresh`, which are read now: [V]."""
         logits = self._scorer.score(fresh)[-1, : self._vocab]
         self._cached += fresh
-        return law(logits, context.sampling, sequence, context.reply_start)
+        return logits
+
+    def _unlikely(self, logits: Tensor, x: int, context: Context) -> bool:
+        """Whether a token after x, and all before it, are kept with too small a chance.
+
+        By the masses of the law without settings: filters and temperature 0 make all look sure.
+        """
+        if len(self._masses) >= len(context.least):
+            return False
+        least, wide = context.least[len(self._masses)], logits.float()
+        self._masses.append(float((wide[x] - wide.logsumexp(0)).exp()))
+        chances = [self._confidence.chance(mass) for mass in self._masses]
+        return math.prod(chances) * self._confidence.mean < least
 
     def _keep(self, tokens: Sequence[int]) -> None:
         """Rewind to the common prefix; the last token is left out, to be scored again (C13)."""

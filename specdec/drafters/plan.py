@@ -44,13 +44,15 @@ class Plan:
     """k tokens from `source`; "" is the first offer that is not blocked.
 
     `reason` says why k, also when it is 0. `off` says that drafting was judged not to pay; a plan
-    that is off may still draft now and then, to try again.
+    that is off may still draft now and then, to try again. Drafting may end after j < k
+    tokens where the chance that one more is kept is below least[j - 1].
     """
 
     k: int
     reason: str = ""
     source: str = ""
     off: bool = False
+    least: tuple[float, ...] = ()
 
 
 class Length(Protocol):

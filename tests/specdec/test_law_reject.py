@@ -62,11 +62,12 @@ def tables(prompt: tuple[int, ...] = PROMPT) -> tuple[Table, Table]:
 class Cycle:
     """k changes every round, and never looks at a sample."""
 
-    def __init__(self, ks: Sequence[int]) -> None:
+    def __init__(self, ks: Sequence[int], least: tuple[float, ...] = ()) -> None:
         self._ks = itertools.cycle(ks)
+        self._least = least
 
     def choose(self, moment: Moment) -> Plan:
-        return Plan(next(self._ks))
+        return Plan(next(self._ks), least=self._least)
 
     def learn(self, kind: str, drafted: int, accepted: int) -> None:
         """Nothing."""
@@ -92,7 +93,12 @@ def exact(table: Table, sampling: Sampling, prompt: tuple[int, ...] = PROMPT) ->
 
 
 def sampled(
-    drafter: str, ks: Sequence[int], sampling: Sampling, rule: Rule = "reject", mutant: bool = False
+    drafter: str,
+    ks: Sequence[int],
+    sampling: Sampling,
+    rule: Rule = "reject",
+    mutant: bool = False,
+    least: tuple[float, ...] = (),
 ) -> tuple[Counter[tuple[int, ...]], Counter[str]]:
     """The first tokens of SAMPLES replies, and how often a draft was kept in full, in part, not."""
     prompt = REPEATS if drafter == "cascade" else PROMPT
@@ -110,12 +116,13 @@ def sampled(
         noise = Noise.of(seed, prompt)
         task = Task(prompt, sampling, rule, noise, frozenset({END}), 4096)
         text = TextStream(lambda ids: "".join(chr(65 + i) for i in ids))
-        turn = Turn(task, TableScorer(p, V), made, Cycle(ks), text)
+        turn = Turn(task, TableScorer(p, V), made, Cycle(ks, least), text)
         for event in turn.run(NeverCancel()):
             if isinstance(event, Round) and event.drafted:
                 whole = event.accepted == event.drafted
                 kinds["full" if whole else "partial" if event.accepted else "zero"] += 1
                 kinds[event.source] += 1
+                kinds["shortened"] += event.drafted < event.k
             if len(turn.reply) >= 4:
                 break
         said[turn.reply[:4]] += 1
@@ -163,6 +170,13 @@ def test_reject_has_the_law_of_the_target(ks: tuple[int, ...]) -> None:
 def test_reject_without_filters_and_with_a_greedy_draft() -> None:
     said, _ = sampled("argmax", (3,), PLAIN)
     assert abs(surprise(said, exact(tables()[0], PLAIN))) < 4
+
+
+def test_a_draft_that_ends_where_it_is_unsure_has_the_law_of_the_target() -> None:
+    """Its length depends on the tokens drawn, but none that was drawn is withdrawn."""
+    said, kinds = sampled("model", (4,), SHAPED, least=(0.15, 0.1, 0.05))
+    assert abs(surprise(said, exact(tables()[0], SHAPED))) < 4
+    assert min(kinds["shortened"], kinds["zero"], kinds["partial"], kinds["full"]) >= 50
 
 
 @pytest.mark.parametrize("rule", ["reject", "match"])

@@ -82,6 +82,17 @@ def test_off_when_it_does_not_pay_and_says_why() -> None:
     assert plan.reason.startswith("Speculation is off")
 
 
+def test_one_token_more_must_be_worth_its_time_at_the_speed_so_far() -> None:
+    made = policy({1: 1.0, 5: 1.0, 8: 1.3}, 0.2)
+    costs = [0.2, 0.2, 0.2, 0.3, 0.3, 0.3]  # of the second to the seventh token and its row
+    first = made.choose(ANY)
+    assert first.least == pytest.approx(costs[: first.k - 1])
+    for _ in range(200):
+        made.learn("model", 7, 7)
+    assert made.choose(ANY).least == pytest.approx([c * 8 / 2.7 for c in costs], rel=0.1)
+    assert policy(FLAT, 0.0).choose(ANY).least == ()  # a free draft has no reason to stop
+
+
 def test_every_plan_has_a_reason_with_its_odds() -> None:
     plan = policy(FLAT, 0.1).choose(ANY)
     assert (plan.k, plan.source, plan.off) == (7, "model", False)

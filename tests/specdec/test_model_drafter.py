@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
+import torch
+from torch import Tensor
 
 from specdec.drafters.base import Context
 from specdec.drafters.model import ModelDrafter
@@ -62,6 +65,43 @@ def test_match_and_reject_draw_from_different_noise() -> None:
     matched = small.propose(context(PROMPT, "match"), 8).tokens
     rejected = small.propose(context(PROMPT, "reject"), 8).tokens
     assert matched != rejected
+
+
+def unsure(tokens: tuple[int, ...]) -> Tensor:
+    """Sure of 7 at even places, half sure of 3 at odd ones."""
+    logits = torch.full((V,), -9.0)
+    if len(tokens) % 2:
+        logits[3], logits[4] = 0.3, 0.0
+    else:
+        logits[7] = 0.0
+    return logits
+
+
+def test_a_draft_ends_after_the_token_it_is_unsure_of() -> None:
+    small, _ = drafter(unsure)
+    greedy = replace(context(PROMPT), sampling=Sampling(temperature=0))
+    assert small.propose(greedy, 5).tokens == (7, 3, 7, 3, 7)
+    small.settle(PROMPT, 0)
+    assert small.propose(replace(greedy, least=(0.6,) * 4), 5).tokens == (7, 3)
+    small.settle(PROMPT, 0)
+    assert small.propose(replace(greedy, least=(0.6,)), 1).tokens == (7,)
+
+
+def test_being_right_though_unsure_is_learned() -> None:
+    small, _ = drafter(unsure)
+    ask = replace(context(PROMPT), sampling=Sampling(temperature=0), least=(0.5,) * 4)
+    drafted = []
+    for _ in range(30):
+        draft = small.propose(ask, 5).tokens
+        drafted.append(len(draft))
+        small.settle([*PROMPT, *draft, 1], len(draft))
+        small.settle(PROMPT, 0)  # as if that reply had never been
+    assert drafted[0] == 2
+    assert drafted[-1] == 5
+    for _ in range(30):
+        small.propose(ask, 5)
+        small.settle(PROMPT, 1)  # the token it is unsure of is never right
+    assert len(small.propose(ask, 5).tokens) == 2
 
 
 def test_one_call_a_token_the_catch_up_with_the_first() -> None:
