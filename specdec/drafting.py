@@ -213,7 +213,7 @@ def _load(
     scorer = open_scorer(model, "fast", ground.width, most, vocab, exact=False)
     _check(scorer, files.entry.name)
     eager = _capture(depot, files, scorer)
-    seconds = measure.step_seconds(scorer, [1])[1]
+    seconds = measure.step_seconds(scorer, [1], repeats=8)[1]
     reading = measure.reading_seconds(scorer)
     real = model.form if model.form in QUANTISED else memory_form(model.dtype)
     kept = model.quantised or Choice(real, _why(depot, ground.where, real))
