@@ -108,9 +108,11 @@ def _top_k(scores: Scores, k: int) -> tuple[Tensor, Tensor]:
 def _top_p(scores: Scores, top_p: float) -> tuple[Tensor, Tensor]:
     """Ids and scores of the nucleus of a whole vocabulary, from the best blocks where it can."""
     need = float(scores.all().exp_().sum()) * top_p
-    if len(scores.best) > _FIRST:
-        ids, some = scores.within(scores.best >= scores.best.topk(_FIRST).values[-1])
-        best = some.topk(_FIRST).values
+    for count in (_FIRST, _FEW):
+        if count >= len(scores.best):
+            break
+        ids, some = scores.within(scores.best >= scores.best.topk(count).values[-1])
+        best = some.topk(count).values
         running = _running(best.exp())
         if float(running[-1]) >= need * _SURE:
             places = _upto(some, best, int((running < need).sum()))

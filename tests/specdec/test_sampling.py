@@ -220,6 +220,7 @@ def naive(p: Law, noise: Noise, index: int) -> int:
 LARGE: list[tuple[str, float, dict[str, object]]] = [
     ("flat", 0.01, {}),
     ("wide", 1.0, {}),
+    ("won far from the best", 3.1, {}),
     ("peaked", 6.0, {}),
     ("many survive a filter", 0.5, {"top_p": 0.95}),
     ("some survive", 2.0, {"top_k": 3000}),
