@@ -20,21 +20,25 @@ def penalised(
 ) -> Tensor:
     """Logits (float32 [V]) after `tokens`, whose reply begins at `reply_start`.
 
-    A new tensor when a penalty is on; the logits themselves when none is. Ids that do not occur are
-    copied and no more: a penalty changes none of them.
+    The logits themselves where there is nothing to penalise, else a new tensor. Ids that do not
+    occur are copied and no more.
     """
-    rest, out = sampling.repetition_penalty, logits
-    if rest != 1 and tokens:
-        ids = _known(tokens, logits)
-        score = logits[ids]  # an id that occurs twice is written twice, with the same score
-        score = torch.where(score > 0, score / rest, score * rest)
-        out = logits.index_put((ids,), score)
-    if _counts_matter(sampling) and len(tokens) > reply_start:
-        ids = _known(tokens[reply_start:], logits)
+    rest, counted = sampling.repetition_penalty, _counts_matter(sampling)
+    if not tokens or (rest == 1 and not counted):
+        return logits
+    out, ids = logits.clone(), torch.frombuffer(array("q", tokens), dtype=torch.int64)
+    if rest != 1:
+        seen = _known(ids, logits)
+        score = logits.index_select(0, seen)
+        # an id that occurs twice is written twice, with the same score
+        out.scatter_(0, seen, torch.where(score > 0, score / rest, score * rest))
+    if counted:
+        said = _known(ids[reply_start:], logits)
         count = torch.zeros_like(logits, dtype=torch.int32)
-        times = count.index_add_(0, ids, torch.ones_like(ids, dtype=torch.int32))[ids]
-        score = out[ids] - times * sampling.frequency_penalty
-        out = out.index_put((ids,), score - sampling.presence_penalty)
+        count.index_add_(0, said, torch.ones_like(said, dtype=torch.int32))
+        times = count.index_select(0, said)
+        score = out.index_select(0, said) - times * sampling.frequency_penalty
+        out.scatter_(0, said, score - sampling.presence_penalty)
     return out
 
 
@@ -61,7 +65,6 @@ def _counts_matter(sampling: Sampling) -> bool:
     return bool(sampling.frequency_penalty or sampling.presence_penalty)
 
 
-def _known(tokens: Sequence[int], like: Tensor) -> Tensor:
-    """The ids that occur, as often as they do: int64. Those beyond a smaller vocabulary are out."""
-    ids = torch.frombuffer(array("q", tokens), dtype=torch.int64)
+def _known(ids: Tensor, like: Tensor) -> Tensor:
+    """Those `like` has (int64 [n], from the CPU), as often as they occur, on its device."""
     return ids[ids < like.shape[0]].to(like.device)

@@ -8,6 +8,7 @@ Leviathan, Kalman, Matias 2022 (arXiv 2211.17192, algorithm 1); Chen et al. 2023
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -48,7 +49,8 @@ class Rows:
 
     def law(self, draft: Draft, j: int) -> Law:
         """p for draft position j: it sees the tokens before it, accepted or drafted (A08)."""
-        before = [*self.tokens, *draft.tokens[:j]]
+        before = array("q", self.tokens)
+        before.extend(draft.tokens[:j])
         return law(self.logits[j], self.sampling, before, self.reply_start)
 
 
@@ -63,6 +65,7 @@ def judge(rule: Rule, draft: Draft, rows: Rows, noise: Noise, index: int) -> Out
         return match_on_device(draft, rows, noise, index)
     if kind != "cpu":
         rows = replace(rows, logits=rows.logits.cpu())
+    rows = replace(rows, tokens=array("q", rows.tokens))  # copied once a row, read once a round
     return RULES[rule](draft, lambda j: rows.law(draft, j), noise, index)
 
 
