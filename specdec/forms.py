@@ -24,7 +24,7 @@ from specdec.loading import Model
 from specdec.packed import INT4_BYTES, Packed
 from specdec.packed_file import PackedFile
 from specdec.pair import Choice
-from specdec.quantised import method_of
+from specdec.quantised import EXTRAS, method_of
 
 _ENOUGH = 64 << 20
 """Bytes of dense matrices timed: fewer would come from the processor's cache, not from memory."""
@@ -60,9 +60,14 @@ class Costs:
 
 
 def target_form(files: Files, where: DeviceChoice, weights: str | None = None) -> memory.Form:
-    """How `memory` counts the target in `files` here; `weights` is what was asked for."""
-    if method_of(read_config(files.folder)):
-        return "files"
+    """How `memory` counts the target in `files` here; `weights` is what was asked for.
+
+    Other methods than an extra runs may be unpacked away from CUDA, and are counted so.
+    """
+    method = method_of(read_config(files.folder))
+    if method:
+        stays = method in EXTRAS or where.device.type == "cuda"
+        return "files" if stays else memory_form(where.dtype)
     if weights == "int8":
         return "quanto"
     return "fbgemm" if where.form == "fp16" else memory_form(where.dtype)
@@ -74,6 +79,8 @@ def need_bytes(
     """Memory the target in `files` takes here, KV and tokenizer included; see `memory`."""
     kept = target_form(files, where, weights)
     need = memory.need_bytes(files.entry, kept, context)
+    if need is not None and kept == "files" and where.device.type == "cpu":
+        need += files.entry.bytes or 0  # gptqmodel does not let go of the mapped file
     if need is None or files.packed is None:
         return need
     block = memory.FBGEMM_BLOCK if kept == "fbgemm" else 1

@@ -32,6 +32,13 @@ def held_bytes(module: nn.Module) -> int:
     return sum(tensor.nbytes for tensor in tensors(module))
 
 
+def leave_file(module: nn.Module) -> None:
+    """Copy what still lies in mapped files: else their pages, all that were read, stay with it."""
+    for tensor in (*module.parameters(), *module.buffers()):
+        if not _wraps(tensor) and tensor.device.type == "cpu":
+            tensor.data = tensor.data.clone()
+
+
 def held_form(module: nn.Module, method: str, bits: int | None, dtype: str) -> Choice:
     """The form for the page: `method` as its files say, "int8" where it was held so at load.
 

@@ -235,6 +235,7 @@ def _load_fallback(
         dtype = module.dtype  # some methods compute in another one than was asked for
         kept = held.held_form(module, method, quantised.bits_of(config), SHORT[dtype])
         held.check_products(module)
+        held.leave_file(module)
     heads = int(getattr(text, "num_attention_heads", 0))  # a recurrent model has none
     dense = form == "int4" and kept is None
     notes = ("int4 is for the lean decoder only; the weights stay dense",) if dense else ()

@@ -29,6 +29,9 @@ FBGEMM_BLOCK = 512
 WORKSPACE = 60 << 20
 """Bytes beside weights, KV and tokenizer: code loaded late, threads, a prefill chunk, a round."""
 
+CODE = {"quanto": 60 << 20, "files": 250 << 20}
+"""Bytes of code that such a form brings along: optimum-quanto, or gptqmodel and what it imports."""
+
 TOKEN = 800
 """Bytes a token of the vocabulary takes in the tokenizer: 53 MB for 49k, 135 MB for 152k."""
 
@@ -134,7 +137,7 @@ def need_bytes(entry: Entry, form: Form, context: int, draft: bool = False) -> i
     if weights is None:
         return None
     vocab = entry.shape.vocab if entry.shape else None
-    beside = 0 if draft else WORKSPACE + TOKEN * (vocab or 0)
+    beside = 0 if draft else WORKSPACE + TOKEN * (vocab or 0) + CODE.get(form, 0)
     tokens = min(context, entry.context or context)
     item = 4 if form == "fp32" else 2
     return weights + (kv_bytes(entry.shape, tokens, item) or 0) + beside

@@ -26,7 +26,7 @@ class Extra:
 GPTQ = Extra("gptq", {"optimum": "optimum", "gptqmodel": '"gptqmodel<7.7"'})
 INT8 = Extra("int8", {"optimum-quanto": "optimum-quanto"})
 
-_EXTRAS = {"gptq": GPTQ, "awq": GPTQ}
+EXTRAS = {"gptq": GPTQ, "awq": GPTQ}
 """transformers 5.24 reads AWQ through gptqmodel too. Of other methods it says itself what it lacks.
 """
 
@@ -62,9 +62,9 @@ def check_method(method: str, name: str, weights: str | None = None) -> None:
             f"{name} is quantised already ({method}) and cannot be held as {weights}.",
             "Leave --weights out, or choose its unquantised version.",
         )
-    if method in _EXTRAS:
+    if method in EXTRAS:
         what = f"{name} is quantised ({method})"
-        _require(_EXTRAS[method], what, "choose its unquantised version")
+        _require(EXTRAS[method], what, "choose its unquantised version")
 
 
 def check_int8() -> None:
