@@ -58,6 +58,8 @@ def load_module(
     try:
         with redirect_stdout(sys.stderr):  # where gptqmodel draws a banner in front of the reply
             module, found = _read(folder, known, options)
+    except torch.OutOfMemoryError:  # is told elsewhere
+        raise
     except (ValueError, KeyError, OSError, RuntimeError, ImportError, TypeError, AttributeError,
             AssertionError) as error:  # fmt: skip
         what = f"{kind}, {method}" if method else kind

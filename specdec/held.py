@@ -61,6 +61,23 @@ def held_form(module: nn.Module, method: str, bits: int | None, dtype: str) -> C
 
 
 @torch.inference_mode()
+def check_step(module: Any, method: str) -> None:
+    """Raises LoadError where the kernels for quantised weights cannot make one token here."""
+    ids = torch.zeros(1, 1, dtype=torch.int64, device=module.device)
+    try:
+        module(input_ids=ids, use_cache=False)
+    except torch.OutOfMemoryError:  # is told elsewhere
+        raise
+    except (RuntimeError, ValueError, TypeError, AttributeError, AssertionError,
+            ImportError) as error:  # fmt: skip
+        line = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise LoadError(
+            f"Weights quantised as {method} do not run on {module.device.type}: {line}",
+            "Choose the unquantised version of this model, or another --device.",
+        ) from error
+
+
+@torch.inference_mode()
 def check_products(module: nn.Module) -> None:
     """Raises LoadError where an 8-bit layer does not multiply by the weights that it holds."""
     layer = next((one for one in module.modules() if _wraps(getattr(one, "weight", None))), None)

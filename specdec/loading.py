@@ -230,12 +230,14 @@ def _load_fallback(
     weight_files(folder)
     module = load_module(folder, config, device, dtype, int8)
     text = module.config.get_text_config()
-    size, kept = held.held_bytes(module), None
+    kept = None
     if method := "int8" if int8 else quantised.method_of(config):
         dtype = module.dtype  # some methods compute in another one than was asked for
         kept = held.held_form(module, method, quantised.bits_of(config), SHORT[dtype])
         held.check_products(module)
+        held.check_step(module, method)
         held.leave_file(module)
+    size = held.held_bytes(module)
     heads = int(getattr(text, "num_attention_heads", 0))  # a recurrent model has none
     dense = form == "int4" and kept is None
     notes = ("int4 is for the lean decoder only; the weights stay dense",) if dense else ()

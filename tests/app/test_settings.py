@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from app.settings import SamplingSettings, Settings, SettingsFile
 from specdec.errors import SettingError
+from specdec.options import WEIGHTS
 from specdec.request import Sampling
 
 
@@ -79,3 +81,10 @@ def test_a_file_that_cannot_be_written_keeps_the_old_one(tmp_path: Path) -> None
 def test_out_of_range_is_refused_by_name() -> None:
     with pytest.raises(ValidationError, match="top-p is 0"):
         SamplingSettings(top_p=0)
+
+
+@pytest.mark.parametrize("weights", [None, *WEIGHTS])
+def test_every_form_of_weights_can_be_kept(tmp_path: Path, weights: Any) -> None:
+    file = SettingsFile(tmp_path / "settings.json")
+    file.save(Settings(weights=weights))
+    assert SettingsFile(tmp_path / "settings.json").settings.weights == weights

@@ -1,4 +1,4 @@
-"""A GPTQ checkpoint, quantised here by rounding: the layout of AutoGPTQ's first format, 4 bits.
+"""Checkpoints quantised here by rounding: GPTQ in AutoGPTQ's first format, 4 bits, and fp8.
 
 Knows the file format only; nothing of what reads it.
 """
@@ -35,6 +35,19 @@ def quantise(folder: Path, **changes: Any) -> dict[str, Tensor]:
     how = {"quant_method": "gptq", "bits": 4, "group_size": GROUP, "desc_act": False, "sym": True}
     write_config(folder, {**how, **changes})
     return plain
+
+
+def to_fp8(folder: Path) -> None:
+    """Round the layers of a saved tiny model to fp8 in place, each one block with one scale."""
+    file = folder / "model.safetensors"
+    kept = load_file(file)
+    for name in [n for n in kept if "layers" in n and n.endswith("proj.weight")]:
+        scale = kept[name].float().abs().amax() / torch.finfo(torch.float8_e4m3fn).max
+        kept[name] = (kept[name] / scale).to(torch.float8_e4m3fn)
+        kept[f"{name}_scale_inv"] = scale.view(1, 1)
+    save_file(kept, file, {"format": "pt"})
+    blocks = {"activation_scheme": "dynamic", "weight_block_size": [128, 128]}
+    write_config(folder, {"quant_method": "fp8", **blocks})
 
 
 def write_config(folder: Path, quantization: Any) -> None:

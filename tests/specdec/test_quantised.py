@@ -16,9 +16,10 @@ from specdec.device import SHORT
 from specdec.errors import LoadError
 from specdec.families import shape_of
 from specdec.loading import Model, load_model
+from specdec.pair import Choice
 from specdec.quantised import method_of
 from specdec.target import open_scorer
-from tests.specdec.gptq_kit import quantise, write_config
+from tests.specdec.gptq_kit import quantise, to_fp8, write_config
 from tests.tiny import TOKENS, tiny_model
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -122,6 +123,15 @@ def test_other_methods_say_what_they_lack(
     assert "unquantised" in caught.value.hint
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="transformers then leaves fp8 packed")
+def test_fp8_is_unpacked_without_a_gpu_and_the_page_is_told(tmp_path: Path) -> None:
+    folder, plain = tiny_model(tmp_path / "fp8"), load(tiny_model(tmp_path / "a"), torch.float32)
+    to_fp8(folder)
+    model = load(folder)
+    assert model.quantised == Choice("bf16", "transformers unpacked its fp8 files to bf16")
+    assert torch.nn.functional.cosine_similarity(scores(model), scores(plain)).min() > 0.98
+
+
 def test_weights_that_are_missing_are_not_made_up(tmp_path: Path) -> None:
     folder = tiny_model(tmp_path)
     file = folder / "model.safetensors"
@@ -157,6 +167,8 @@ def test_int8_is_near_and_a_third_smaller(tmp_path: Path, family: str, dtype: to
     layer = 64 * (64 + 32 + 32 + 64) + 3 * 64 * 96
     saved = 2 * layer * (dtype.itemsize - 1) - 2 * (64 + 32 + 32 + 64 + 96 + 96 + 64) * 8
     assert model.weight_bytes <= plain.weight_bytes * dtype.itemsize / 4 - saved
+    embedding = model.module.get_input_embeddings().weight
+    assert embedding.untyped_storage().nbytes() == embedding.nbytes  # not all of a mapped file
     assert model.quantised is not None
     assert model.quantised.value == "int8"
     assert "asked for" in model.quantised.reason
@@ -207,6 +219,20 @@ class Wrong(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.factor * nn.functional.linear(x, self.weight.dequantize())
+
+
+class Mute(nn.Module):
+    """A model whose kernels are not for this device."""
+
+    device = CPU
+
+    def forward(self, **call: object) -> Tensor:
+        raise NotImplementedError
+
+
+def test_kernels_that_do_not_run_here_are_told_at_load() -> None:
+    with pytest.raises(LoadError, match="as gptq do not run on cpu: NotImplementedError"):
+        held.check_step(Mute(), "gptq")
 
 
 class Wrapped:
