@@ -24,9 +24,10 @@ class Extra:
 
 
 GPTQ = Extra("gptq", {"optimum": "optimum", "gptqmodel": '"gptqmodel<7.7"'})
+AWQ = Extra("gptq", {"gptqmodel": GPTQ.packages["gptqmodel"]})
 INT8 = Extra("int8", {"optimum-quanto": "optimum-quanto"})
 
-EXTRAS = {"gptq": GPTQ, "awq": GPTQ}
+EXTRAS = {"gptq": GPTQ, "awq": AWQ}
 """transformers 5.24 reads AWQ through gptqmodel too. Of other methods it says itself what it lacks.
 """
 

@@ -1,4 +1,4 @@
-"""Checkpoints quantised here by rounding: GPTQ in AutoGPTQ's first format, 4 bits, and fp8.
+"""Checkpoints quantised here by rounding: GPTQ in AutoGPTQ's first format, AWQ's gemm, and fp8.
 
 Knows the file format only; nothing of what reads it.
 """
@@ -17,23 +17,26 @@ GROUP = 32
 _SHIFTS = torch.arange(8) * 4
 
 
-def quantise(folder: Path, **changes: Any) -> dict[str, Tensor]:
-    """Round the layers of a saved model to 4 bits in place; what they then are, by name.
-
-    `changes` go to its quantization_config.
-    """
+def quantise(folder: Path, method: str = "gptq") -> dict[str, Tensor]:
+    """Round the layers of a saved model to 4 bits in place; what they then are, by name."""
+    pack = _gptq if method == "gptq" else _awq
     file = folder / "model.safetensors"
     plain: dict[str, Tensor] = {}
     kept: dict[str, Tensor] = {}
     for name, weight in load_file(file).items():
         if "layers" in name and name.endswith("proj.weight"):
-            parts, plain[name] = _packed(weight.float())
+            levels, scales = _rounded(weight.float())
+            parts = pack(levels, scales)
+            plain[name] = (levels * scales.float().repeat_interleave(GROUP, 0)).T.contiguous()
             kept |= {name.removesuffix("weight") + part: t for part, t in parts.items()}
         else:
             kept[name] = weight
     save_file(kept, file, {"format": "pt"})
-    how = {"quant_method": "gptq", "bits": 4, "group_size": GROUP, "desc_act": False, "sym": True}
-    write_config(folder, {**how, **changes})
+    how = {"quant_method": method, "bits": 4, "group_size": GROUP}
+    own = {"desc_act": False, "sym": True}
+    if method == "awq":
+        own = {"zero_point": True, "version": "gemm"}
+    write_config(folder, {**how, **own})
     return plain
 
 
@@ -57,23 +60,37 @@ def write_config(folder: Path, quantization: Any) -> None:
     path.write_text(json.dumps(config))
 
 
-def _packed(weight: Tensor) -> tuple[dict[str, Tensor], Tensor]:
-    """The four tensors of a matrix [rows, K], and the matrix that they stand for."""
-    columns = weight.T  # GPTQ packs along K
-    width, rows = columns.shape
-    groups = columns.reshape(width // GROUP, GROUP, rows)
+def _rounded(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Levels -8 to 7, [K, rows] as both methods pack them, and scales [K / GROUP, rows]."""
+    width, rows = weight.T.shape
+    groups = weight.T.reshape(width // GROUP, GROUP, rows)
     scales = (groups.abs().amax(1) / 7).half()
     levels = (groups / scales.float()[:, None]).round().clamp(-8, 7)
-    plain = (levels * scales.float()[:, None]).view(width, rows).T.contiguous()
+    return levels.view(width, rows), scales.contiguous()
+
+
+def _gptq(levels: Tensor, scales: Tensor) -> dict[str, Tensor]:
+    """Eight of K to a word; zeros are stored less one."""
+    width, rows = levels.shape
     nibbles = (levels + 8).view(width // 8, 8, rows).long()
-    zeros = torch.full((width // GROUP, rows // 8, 8), 7)  # this format stores them less one
-    parts = {
+    zeros = torch.full((width // GROUP, rows // 8, 8), 7)
+    return {
         "qweight": _int32((nibbles << _SHIFTS[None, :, None]).sum(1)),
         "qzeros": _int32((zeros << _SHIFTS).sum(2)),
-        "scales": scales.contiguous(),
+        "scales": scales,
         "g_idx": (torch.arange(width) // GROUP).int(),
     }
-    return parts, plain
+
+
+def _awq(levels: Tensor, scales: Tensor) -> dict[str, Tensor]:
+    """Eight rows to a word, in the order its kernel unpacks them."""
+
+    def words(numbers: Tensor) -> Tensor:
+        eights = numbers.view(len(numbers), -1, 8)[:, :, [0, 2, 4, 6, 1, 3, 5, 7]].long()
+        return _int32((eights << _SHIFTS).sum(2))
+
+    zeros = torch.full(scales.shape, 8)
+    return {"qweight": words(levels + 8), "qzeros": words(zeros), "scales": scales}
 
 
 def _int32(words: Tensor) -> Tensor:

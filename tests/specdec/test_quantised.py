@@ -88,6 +88,13 @@ def test_gptq_without_its_packages_is_refused_before_a_weight_is_read(
     assert "gptq" in caught.value.message
 
 
+def test_awq_lacks_gptqmodel_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    quantise(tiny_model(tmp_path), "awq")
+    lacking(monkeypatch, "optimum", "gptqmodel")
+    with pytest.raises(LoadError, match="needs gptqmodel; not installed: gptqmodel"):
+        load(tmp_path)
+
+
 @pytest.mark.parametrize("weights", ["int8", "bf16"])
 def test_files_quantised_already_are_held_as_they_are(tmp_path: Path, weights: str) -> None:
     folder = tiny_model(tmp_path)
@@ -190,19 +197,20 @@ def test_int8_of_a_model_without_linear_layers_is_refused(tmp_path: Path) -> Non
 
 @needs(quantised.GPTQ)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_gptq_scores_as_the_weights_it_stands_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], dtype: torch.dtype
+@pytest.mark.parametrize("method", ["gptq", "awq"])
+def test_four_bits_score_as_the_weights_they_stand_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], method: str, dtype: torch.dtype
 ) -> None:
-    folder, plain = tiny_model(tmp_path / "gptq"), tiny_model(tmp_path / "plain")
-    written = quantise(folder)
+    folder, plain = tiny_model(tmp_path / "small"), tiny_model(tmp_path / "plain")
+    written = quantise(folder, method)
     file = plain / "model.safetensors"
     save_file({**load_file(file), **written}, file, {"format": "pt"})
     model = load(folder, dtype)
     assert capsys.readouterr().out == ""  # where the reply goes
     assert not model.lean
-    assert "quantised (gptq)" in model.reason
+    assert f"quantised ({method})" in model.reason
     assert model.quantised is not None
-    assert model.quantised.value == "gptq"
+    assert model.quantised.value == method
     assert "4 bits" in model.quantised.reason
     want = scores(load(plain, torch.float32))
     assert torch.nn.functional.cosine_similarity(scores(model), want).min() > 0.999
