@@ -53,6 +53,7 @@ def add_command(
 def _bench(args: argparse.Namespace, options: EngineOptions) -> int:
     """Exit code 0; whatever keeps a row from being measured is an error."""
     plan = _plan(args, options)
+    _check_synthetic(args)
     _check_outputs(args)
     prepare()
     from specdec.assemble import explain  # torch is imported only when it is needed
@@ -112,6 +113,16 @@ def _server(args: argparse.Namespace) -> Server | None:
         if not path.is_file():
             raise SettingError(f"{path} is not there.", "Check --llama-server and --gguf.")
     return Server(args.llama_server, args.gguf)
+
+
+def _check_synthetic(args: argparse.Namespace) -> None:
+    """Random weights come from no file: an option about files would be ignored."""
+    told = [("--target", args.target), ("--gguf", args.gguf)]
+    told += [("--weights", args.weights)] if args.weights != "bf16" else []
+    if args.synthetic and (named := [name for name, value in told if value]):
+        raise SettingError(
+            f"{named[0]} says nothing about random weights.", "Leave it out, or --synthetic."
+        )
 
 
 def _check_outputs(args: argparse.Namespace) -> None:

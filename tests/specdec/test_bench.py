@@ -14,6 +14,7 @@ from specdec.bench.card import Card, Result
 from specdec.bench.physics import Physics
 from specdec.bench.race import Left, race
 from specdec.bench.sample import Reply, Sample, fastest_plain, rows
+from specdec.cli import main
 from specdec.errors import EngineError, SettingError
 from specdec.options import EngineOptions
 
@@ -184,6 +185,14 @@ def test_a_plan_refuses_what_measures_nothing(tmp_path: Path) -> None:
     ):
         with pytest.raises(SettingError, match=named):
             replace(good, **change)
+
+
+@pytest.mark.parametrize("words", [("--weights", "packed"), ("--target", "smollm2-135m-instruct")])
+def test_random_weights_take_no_option_about_files(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench", "--synthetic", "qwen3-8b", *words]) == 2
+    assert f"{words[0]} says nothing about random weights" in capsys.readouterr().err
 
 
 def test_prompts_come_by_kind_from_the_program_or_a_file(tmp_path: Path) -> None:
