@@ -106,6 +106,21 @@ def test_exactness_is_bought_up_to_a_price(
     assert ("near-ties" in choice.choice.reason) != exact
 
 
+def test_a_busy_moment_does_not_cost_the_exact_runner(
+    bf16: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = iter((0.19, 0.11))
+
+    def times(jobs: list[tuple[LeanScorer, int]], repeats: int) -> dict[Any, float]:
+        step = next(steps)
+        return {(s, w): 0.1 if w == 1 else step for s, w in jobs}
+
+    monkeypatch.setattr(measure, "_alternate", times)
+    choice = choose_runner(replace(bf16, even={8: (3, 4, 8)}), 8, 300, TOKENS)
+    assert choice.exact
+    assert "110.0 ms for 3 rows against 100.0 ms" in choice.choice.reason
+
+
 def test_where_no_two_calls_agree_the_label_is_off(bf16: Model) -> None:
     choice = choose_runner(replace(bf16, even={8: ()}), 8, 300, TOKENS)
     assert (choice.runner, choice.exact) == ("fast", False)
