@@ -189,9 +189,9 @@ def test_a_plan_refuses_what_measures_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("words", [("--weights", "packed"), ("--target", "smollm2-135m-instruct")])
 def test_random_weights_take_no_option_about_files(
-    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+    words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["bench", "--synthetic", "qwen3-8b", *words]) == 2
+    assert main(["bench", "--synthetic", "qwen3-8b", *words, "--data-dir", str(tmp_path)]) == 2
     assert f"{words[0]} says nothing about random weights" in capsys.readouterr().err
 
 
