@@ -9,10 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from specdec import catalogue
-from specdec.bench.plan import AUTO, LLAMA, TRANSFORMERS, Plan, Server, names, prompts_by_kind
+from specdec.bench.plan import (
+    AUTO,
+    GREEDY,
+    LAW,
+    LLAMA,
+    TRANSFORMERS,
+    Plan,
+    Server,
+    names,
+    prompts_by_kind,
+)
 from specdec.errors import SettingError
 from specdec.options import EngineOptions
 from specdec.pairing import NONE
+from specdec.request import Sampling
 from specdec.torch_env import prepare
 
 TOKENS, ACCEPT = 64, 0.8
@@ -40,6 +51,10 @@ def add_command(
     add("--minutes", type=float, metavar="N", help="leave out prompts that would take it longer")
     add("--peers", nargs="?", const=TRANSFORMERS, default=None, metavar="LIST",
         help=f"{TRANSFORMERS}, {LLAMA} or none; default {TRANSFORMERS}")  # fmt: skip
+    for name in LAW:
+        value = getattr(GREEDY, name)
+        add("--" + name.replace("_", "-"), type=type(value), default=value, metavar="N",
+            help=f"default {value:g}; needs --peers none")  # fmt: skip
     add("--llama-server", type=Path, metavar="PATH", help="llama.cpp's llama-server")
     add("--gguf", type=Path, metavar="FILE", help="the file it serves")
     add("--synthetic", metavar="SHAPE", help="random weights: a registry id, or TARGET+DRAFT")
@@ -93,6 +108,7 @@ def _plan(args: argparse.Namespace, options: EngineOptions) -> Plan:
         peers=_peers(args),
         server=_server(args),
         minutes=args.minutes,
+        sampling=Sampling(**{name: getattr(args, name) for name in LAW}),
     )
 
 

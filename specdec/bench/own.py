@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from time import perf_counter
 
 from specdec.bench.passes import Passes
-from specdec.bench.plan import OWN
+from specdec.bench.plan import GREEDY, OWN
 from specdec.bench.sample import PLAIN, PLAIN_FAST, Reply
 from specdec.cache import FallbackScorer
 from specdec.contract import NeverCancel, Round, Sampling
@@ -45,13 +45,14 @@ class Own:
     context: int
     passes: Passes | None = None
     engine: str = OWN
+    sampling: Sampling = GREEDY
 
     def reply(self, prompt: tuple[int, ...], tokens: int) -> Reply:
-        """Greedy, from an empty cache; times are seen from outside the turn."""
+        """From an empty cache, with one seed; times are seen from outside the turn."""
         began = perf_counter()
         self.cached.keep_prefix(prompt, fresh=True)
         self.drafts.begin(())
-        sampling = Sampling(temperature=0, max_tokens=tokens, seed=SEED)
+        sampling = replace(self.sampling, max_tokens=tokens, seed=SEED)
         task = Task(prompt, sampling, "match", Noise.of(SEED, prompt), frozenset(), self.context)
         text = TextStream(self.decode)
         turn = Turn(task, self.cached.scorer, self.drafts, self.length(), text)
@@ -70,18 +71,34 @@ class Own:
 
 
 def plain(
-    cached: Cached, fast: Scorer | None, decode: Decode, context: int, passes: Passes | None
+    cached: Cached,
+    fast: Scorer | None,
+    decode: Decode,
+    context: int,
+    passes: Passes | None,
+    sampling: Sampling,
 ) -> list[Own]:
     """Plain decoding in the runner that serves, and in `fast` where that is another."""
 
     def one(name: str, where: Cached) -> Own:
-        return Own(name, where, NoDrafter(), lambda: FixedLength(0), decode, context, passes)
+        return Own(
+            name,
+            where,
+            NoDrafter(),
+            lambda: FixedLength(0),
+            decode,
+            context,
+            passes,
+            sampling=sampling,
+        )
 
     found = [one(PLAIN, cached)]
     return [*found, one(PLAIN_FAST, Cached(fast))] if fast is not None else found
 
 
-def drafting(session: Session, name: str, cached: Cached, passes: Passes | None) -> Own:
+def drafting(
+    session: Session, name: str, cached: Cached, passes: Passes | None, sampling: Sampling
+) -> Own:
     """A session's draft and its lengths, over a scorer of the same target.
 
     Every reply is a conversation of its own, as a new chat is.
@@ -95,6 +112,7 @@ def drafting(session: Session, name: str, cached: Cached, passes: Passes | None)
         session.decode,
         session.pair.context,
         passes,
+        sampling=sampling,
     )
 
 
@@ -107,12 +125,16 @@ def watched(device: str, scorer: Scorer) -> Iterator[Passes | None]:
 
 
 def contenders(
-    session: Session, drafted: Mapping[str, Session], fast: Scorer | None, passes: Passes | None
+    session: Session,
+    drafted: Mapping[str, Session],
+    fast: Scorer | None,
+    passes: Passes | None,
+    sampling: Sampling,
 ) -> list[Own]:
     """Plain decoding and each draft, all over the scorer that serves `session`."""
     _, serving = session.scorer("auto")
     context = session.pair.context
     return [
-        *plain(serving, fast, session.decode, context, passes),
-        *(drafting(one, name, serving, passes) for name, one in drafted.items()),
+        *plain(serving, fast, session.decode, context, passes, sampling),
+        *(drafting(one, name, serving, passes, sampling) for name, one in drafted.items()),
     ]

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from specdec import prompt_sets
 from specdec.errors import SettingError
 from specdec.options import EngineOptions
+from specdec.request import Sampling
 
 OWN, TRANSFORMERS, LLAMA = "specdec", "transformers", "llama.cpp"
 PEERS = (TRANSFORMERS, LLAMA)
 
 AUTO = "auto"
 """The draft that the program would take by itself."""
+
+GREEDY = Sampling(temperature=0.0)
+
+LAW = tuple(f.name for f in fields(Sampling) if f.name not in ("seed", "max_tokens", "stop"))
+"""The settings that shape a token's law; the others say when a reply ends, or how it is drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +49,15 @@ class Plan:
     peers: tuple[str, ...] = (TRANSFORMERS,)
     server: Server | None = None
     minutes: float | None = None
+    sampling: Sampling = GREEDY  # seed and length are the benchmark's own
 
     def __post_init__(self) -> None:
         """Raises SettingError for sizes that measure nothing, unknown peers, missing files."""
+        if self.peers and self.sampling != GREEDY:
+            raise SettingError(
+                "Other engines draw their own tokens, so sampled replies do not compare.",
+                "Add --peers none, or measure greedily.",
+            )
         for name, value, least in (("tokens", self.tokens, 2), ("runs", self.runs, 1)):
             if value < least:
                 raise SettingError(f"--{name} is {value}.", f"It must be at least {least}.")

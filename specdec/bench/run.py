@@ -14,7 +14,7 @@ from specdec.assemble import WIDTH, Target, load_target, with_draft
 from specdec.bench import card, llama, own, peers
 from specdec.bench.card import Card, Result
 from specdec.bench.physics import Physics, read_bandwidth
-from specdec.bench.plan import AUTO, LLAMA, TRANSFORMERS, Plan
+from specdec.bench.plan import AUTO, LAW, LLAMA, TRANSFORMERS, Plan
 from specdec.bench.race import Prompts, Tell, race
 from specdec.bench.sample import Contender, Sample
 from specdec.contract import Message, Phase
@@ -40,7 +40,7 @@ def measure(plan: Plan, tell: Tell) -> Result:
     with ExitStack() as stack:
         watched = own.watched(device.type, plain.scorer("auto")[1].scorer)
         passes = stack.enter_context(watched)
-        mine = own.contenders(plain, drafted, fast_plain(target), passes)
+        mine = own.contenders(plain, drafted, fast_plain(target), passes, plan.sampling)
         theirs = stack.enter_context(_peers(plan, depot, target, drafted, tell))
         before = read_bandwidth(device)
         samples = race([*mine, *theirs], ids, plan.tokens, plan.runs, tell, plan.minutes)
@@ -114,7 +114,7 @@ def make_card(plan: Plan, session: Session, samples: Sequence[Sample], bandwidth
             "weights": plan.options.weights,
             "runner": pair.runner.value,
             "exact": pair.exact,
-            "temperature": 0,
+            **{name: getattr(plan.sampling, name) for name in LAW},
             "rule": "match",
             "tokens": plan.tokens,
             "runs": plan.runs,

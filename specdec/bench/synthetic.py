@@ -21,7 +21,7 @@ from specdec.bench.forced import Forced, ForcedOwn
 from specdec.bench.own import Own
 from specdec.bench.passes import Passes
 from specdec.bench.physics import Physics, read_bandwidth
-from specdec.bench.plan import Plan
+from specdec.bench.plan import LAW, Plan
 from specdec.bench.race import Tell, race
 from specdec.bench.sample import Contender
 from specdec.device import DeviceChoice
@@ -34,7 +34,7 @@ from specdec.loading import Model
 from specdec.measure import RunnerChoice
 from specdec.pair import Choice
 from specdec.registry import load_registry
-from specdec.request import MAX_K
+from specdec.request import MAX_K, Sampling
 from specdec.session import Cached
 from specdec.target import open_scorer, prepare
 from specdec.turn import Length
@@ -74,12 +74,17 @@ def measure_shape(plan: Plan, shape: str, accept: float, tell: Tell) -> Result:
     prompt = tuple(random.Random(own.SEED).choices(range(min(pair.vocab, 10_000)), k=PROMPT))
     with own.watched(pair.where.device.type, serving.scorer) as passes:
         mine = own.plain(
-            serving, fast if pair.runner.exact else None, letters, pair.context, passes
+            serving,
+            fast if pair.runner.exact else None,
+            letters,
+            pair.context,
+            passes,
+            plan.sampling,
         )
         contenders: list[Contender] = [*mine]
         if pair.draft is not None:
             truth = {prompt: mine[0].reply(prompt, plan.tokens).ids}
-            contenders += _drafted(pair, pair.draft, serving, truth, accept, passes)
+            contenders += _drafted(pair, pair.draft, serving, truth, accept, passes, plan.sampling)
         samples = race(contenders, {KIND: [prompt]}, plan.tokens, plan.runs, tell)
     bandwidth, how = read_bandwidth(pair.where.device)
     return Result(
@@ -133,6 +138,7 @@ def _drafted(
     truth: dict[tuple[int, ...], tuple[int, ...]],
     accept: float,
     passes: Passes | None,
+    sampling: Sampling,
 ) -> list[ForcedOwn]:
     """The length that is measured to pay, then each of LENGTHS, over one draft."""
     scorer = open_scorer(draft, "fast", WIDTH, pair.context, pair.vocab, exact=False)
@@ -142,7 +148,9 @@ def _drafted(
     lengths, number = Lengths(pair.runner.costs, {name: cost}, MAX_K), count()
 
     def one(label: str, length: Callable[[], Length]) -> ForcedOwn:
-        mine = Own(label, serving, drafter, length, letters, pair.context, passes)
+        mine = Own(
+            label, serving, drafter, length, letters, pair.context, passes, sampling=sampling
+        )
         return ForcedOwn(mine, forced, truth)
 
     fixed = [one(f"{name} k={k}", partial(FixedLength, k)) for k in LENGTHS]
@@ -162,6 +170,7 @@ def _card(plan: Plan, pair: _Pair, accept: float, bandwidth: float) -> Card:
             "runner": pair.runner.runner,
             "exact": pair.runner.exact,
             "prompt_tokens": PROMPT,
+            **{name: getattr(plan.sampling, name) for name in LAW},
             "tokens": plan.tokens,
             "runs": plan.runs,
         },

@@ -17,6 +17,7 @@ from specdec.bench.sample import Reply, Sample, fastest_plain, rows
 from specdec.cli import main
 from specdec.errors import EngineError, SettingError
 from specdec.options import EngineOptions
+from specdec.request import Sampling
 
 
 def reply(rate: float, tokens: int = 5, first: float = 1.0, **more: object) -> Reply:
@@ -185,6 +186,10 @@ def test_a_plan_refuses_what_measures_nothing(tmp_path: Path) -> None:
     ):
         with pytest.raises(SettingError, match=named):
             replace(good, **change)
+    sampled = Sampling(temperature=0.8)
+    with pytest.raises(SettingError, match="do not compare"):
+        replace(good, sampling=sampled)
+    assert replace(good, sampling=sampled, peers=()).sampling == sampled
 
 
 @pytest.mark.parametrize("words", [("--weights", "packed"), ("--target", "smollm2-135m-instruct")])

@@ -6,11 +6,12 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from specdec.bench import llama, physics, shapes
+from specdec.bench import llama, own, physics, shapes
 from specdec.bench.forced import Forced
 from specdec.bench.passes import Passes
 from specdec.bench.physics import read_bandwidth
@@ -18,6 +19,8 @@ from specdec.bench.plan import Server
 from specdec.cli import main
 from specdec.errors import EngineError, SettingError
 from specdec.registry import load_registry
+from specdec.request import Sampling
+from specdec.turn import Task
 from tests.specdec.engines import Folders, make_folders
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -66,6 +69,31 @@ def test_all_engines_make_the_same_replies_in_one_run(
     assert len(lines) == len(rows)
     assert all(line.endswith("| 2/2 |") for line in lines), out
     assert "plain decoding cannot pass" in out
+
+
+def test_sampled_replies_are_those_of_plain_decoding(
+    folders: Folders,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[Sampling] = []
+
+    def task(prompt: tuple[int, ...], sampling: Sampling, *more: Any) -> Task:
+        asked.append(sampling)
+        return Task(prompt, sampling, *more)
+
+    monkeypatch.setattr(own, "Task", task)
+    words = ["--target", str(folders.target), "--draft", str(folders.draft), "--peers", "none"]
+    words += ["--dtype", "float32", "--draft-dtype", "float32", "--kinds", "chat", "--first", "2"]
+    words += ["--tokens", "8", "--temperature", "0.8", "--top-p", "0.9", "--presence-penalty", "1"]
+    settings = bench(folders, tmp_path, *words)["card"]["settings"]  # type: ignore[index]
+    assert (settings["temperature"], settings["top_p"], settings["top_k"]) == (0.8, 0.9, 0)
+    sampled = capsys.readouterr().out
+    lines = [line for line in sampled.splitlines() if line.startswith("| chat |")]
+    assert lines
+    assert all(line.endswith("| 2/2 |") for line in lines)
+    assert {(s.temperature, s.top_p, s.presence_penalty) for s in asked} == {(0.8, 0.9, 1.0)}
 
 
 def test_a_file_s_prompts_and_no_peers(folders: Folders, tmp_path: Path) -> None:
