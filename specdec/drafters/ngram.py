@@ -1,21 +1,39 @@
-"""Drafts by looking the last few tokens up in prompt and reply. Knows token ids only; no model.
+"""Drafts by copying what followed where the last tokens stood before. Knows token ids only.
 
-Prompt lookup (Saxena 2023) with an index: of the longest run of 4 to 2 tokens seen before, the
-most recent place, and what followed there. Deterministic, so its law is one-hot: `laws` are None.
+Of the longest run of last tokens that occurs earlier in prompt and reply (`automaton`), or in
+earlier replies on this machine where a store is lent (`store`), what followed the most recent such
+place. The conversation wins a tie. Deterministic, so its law is one-hot: `laws` are None.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
+from specdec.drafters.automaton import Automaton
 from specdec.drafters.base import Context, Draft, Offer
 
-LONGEST, SHORTEST = 4, 2
+SHORTEST = 2
+"""Tokens of a run that is worth a copy."""
 
-_FAR = 12
-"""A run at least this long is a copy of a passage, not of a phrase: it is learned apart."""
+MOST = 1 << 16
+"""Tokens held; of a longer text the older half is forgotten."""
 
-_HOPE = {"short run": 0.4, "run": 0.6, "long run": 0.85}
+_RUNS = ((2, "short run", 0.4), (4, "run", 0.6), (8, "long run", 0.8), (16, "passage", 0.9))
+"""From how many tokens on a run is called what, and the share of a copy hoped to be kept: how
+often copies are kept is learned for each name apart, and so how many tokens are copied."""
+
+_PASSAGE = 16
+
+
+class Earlier(Protocol):
+    """Earlier texts to copy from, beside the conversation's own."""
+
+    def find(self, tokens: Sequence[int], least: int) -> tuple[int, int]:
+        """(run, place): the longest run of last tokens there, of at least `least`; else (0, 0)."""
+
+    def after(self, place: int, k: int) -> tuple[int, ...]:
+        """At most k tokens that follow a place."""
 
 
 class NgramDrafter:
@@ -24,23 +42,23 @@ class NgramDrafter:
     name = "ngram"
     wants_hidden = False
 
-    def __init__(self) -> None:
-        self._seen: list[int] = []  # tokens the index covers
-        self._after: dict[tuple[int, ...], int] = {}  # run -> where its most recent follower is
+    def __init__(self, earlier: Earlier | None = None) -> None:
+        self._earlier = earlier
+        self._seen: list[int] = []  # tokens that were read
+        self._start = 0  # of those, where the index begins
+        self._index = Automaton()
 
     def begin(self, tokens: Sequence[int]) -> None:
         """Nothing is read yet; `propose` extends the index."""
 
     def offers(self, tokens: Sequence[int], least: int = SHORTEST) -> Sequence[Offer]:
         """A copy, where a run of at least `least` last tokens was seen before."""
-        self._extend(tokens)
-        place, run = self._find(tokens)
+        run, _, stored = self._find(tokens)
         if run < least:
             return ()
-        if run == LONGEST:
-            run = _run(tokens, place)
-        length = "short run" if run < LONGEST else "run" if run < _FAR else "long run"
-        return (Offer(self.name, f"{self.name}, {length}", hope=_HOPE[length]),)
+        name, hope = next((n, hope) for from_, n, hope in reversed(_RUNS) if run >= from_)
+        kind = f"{self.name}, stored {name}" if stored else f"{self.name}, {name}"
+        return (Offer(self.name, kind, hope=hope),)
 
     def catch_up(self, tokens: Sequence[int]) -> bool:
         """Reading is too cheap to be done in pieces."""
@@ -48,43 +66,50 @@ class NgramDrafter:
 
     def propose(self, context: Context, k: int) -> Draft:
         """What followed the most recent earlier place of the longest known run of last tokens."""
-        self._extend(context.tokens)
-        place, run = self._find(context.tokens)
-        return _copied(context.tokens, place, k) if run else Draft()
+        run, place, stored = self._find(context.tokens)
+        if run < SHORTEST:
+            return Draft()
+        if stored and self._earlier is not None:
+            copy = self._earlier.after(place, k)
+        else:
+            copy = _copied(context.tokens, place, k)
+        return Draft(copy, (None,) * len(copy))
 
     def settle(self, tokens: Sequence[int], accepted: int) -> None:
         """The index grows at the next `propose`; drafted tokens never enter it."""
 
-    def _find(self, tokens: Sequence[int]) -> tuple[int, int]:
-        """Where the follower of the longest known run of last tokens is, and how long; or 0, 0."""
-        for n in range(LONGEST, SHORTEST - 1, -1):
-            place = self._after.get(tuple(tokens[-n:])) if n <= len(tokens) else None
-            if place is not None:
-                return place, n
-        return 0, 0
+    def _find(self, tokens: Sequence[int]) -> tuple[int, int, bool]:
+        """Tokens that repeat, the place of their follower, and whether it is an earlier text's."""
+        self._extend(tokens)
+        run, place = self._index.run, self._start + self._index.place
+        if self._earlier is not None and run < _PASSAGE:
+            other, there = self._earlier.find(tokens, max(SHORTEST, run + 1))
+            if other > run:
+                return other, there, True
+        return run, place, False
 
     def _extend(self, tokens: Sequence[int]) -> None:
-        """Index every run that has a follower: all but the one that ends the sequence."""
+        """Read what is new; all of it anew where the past is another one."""
         known = len(self._seen)
         if known > len(tokens) or self._seen != list(tokens[:known]):
-            self._seen, self._after, known = [], {}, 0
-        for place in range(known, len(tokens)):
-            for n in range(SHORTEST, min(LONGEST, place) + 1):
-                self._after[tuple(tokens[place - n : place])] = place
-        self._seen.extend(tokens[known:])
+            self._seen, known = [], 0
+            self._restart(0)
+        new = tokens[known:]
+        self._seen.extend(new)
+        if len(self._seen) - self._start > MOST:
+            self._restart(len(self._seen) - MOST // 2)
+            new = self._seen[self._start :]
+        for token in new:
+            self._index.extend(token)
+
+    def _restart(self, start: int) -> None:
+        self._start, self._index = start, Automaton()
 
 
-def _run(tokens: Sequence[int], place: int) -> int:
-    """How many tokens before `place` equal the last ones: at most `_FAR`."""
-    end = len(tokens)
-    most = min(_FAR, place)
-    return next((n for n in range(most) if tokens[place - 1 - n] != tokens[end - 1 - n]), most)
-
-
-def _copied(tokens: Sequence[int], place: int, k: int) -> Draft:
+def _copied(tokens: Sequence[int], place: int, k: int) -> tuple[int, ...]:
     """k tokens from `place` on; past the end it reads its own copy, so a loop goes round."""
     period = len(tokens) - place
     copy = list(tokens[place : place + k])
     while len(copy) < k:
         copy.append(copy[-period])
-    return Draft(tuple(copy), (None,) * len(copy))
+    return tuple(copy)

@@ -7,6 +7,7 @@ from time import perf_counter
 
 import pytest
 
+from specdec.drafters import ngram
 from specdec.drafters.base import Context
 from specdec.drafters.ngram import NgramDrafter
 from specdec.drafters.none import NoDrafter
@@ -77,6 +78,72 @@ def test_an_edited_past_leaves_no_trace() -> None:
     for changed in (longer, [1, 2, 3, 1, 2], [1, 2], [1, 2, 77, 4, 1, 2]):
         one.begin(changed)
         assert one.propose(context(changed), 3).tokens == tuple(drafted(changed, 3))
+
+
+def kind(tokens: Sequence[int], earlier: Shelf | None = None) -> str:
+    (offer,) = NgramDrafter(earlier).offers(tokens)
+    assert offer.source == "ngram"
+    return offer.learned_by
+
+
+def test_the_length_of_a_run_names_what_is_learned_and_hoped() -> None:
+    text = list(range(40))
+    assert NgramDrafter().offers(text) == ()
+    assert NgramDrafter().offers([*text, 5]) == ()  # a single token is no run
+    names = {n: kind([*text, 99, *text[:n]]) for n in range(2, 30)}
+    assert [names[n] for n in (2, 3)] == ["ngram, short run"] * 2
+    assert [names[n] for n in (4, 7)] == ["ngram, run"] * 2
+    assert [names[n] for n in (8, 15)] == ["ngram, long run"] * 2
+    assert [names[n] for n in (16, 29)] == ["ngram, passage"] * 2
+    hopes = [NgramDrafter().offers([*text, 99, *text[:n]])[0].hope for n in (2, 4, 8, 16)]
+    assert hopes == sorted(hopes)
+    assert hopes[0] < hopes[1]
+    assert len(NgramDrafter().offers([*text, 99, *text[:5]], 5)) == 1
+    assert NgramDrafter().offers([*text, 99, *text[:5]], 6) == ()
+
+
+class Shelf:
+    """Earlier texts by brute force, the most recent last."""
+
+    def __init__(self, *tokens: int) -> None:
+        self.tokens = tokens
+
+    def find(self, tokens: Sequence[int], least: int) -> tuple[int, int]:
+        for run in range(len(tokens), least - 1, -1):
+            for place in range(len(self.tokens) - 1, run - 1, -1):
+                if self.tokens[place - run : place] == tuple(tokens[len(tokens) - run :]):
+                    return run, place
+        return 0, 0
+
+    def after(self, place: int, k: int) -> tuple[int, ...]:
+        return self.tokens[place : place + k]
+
+
+def test_an_earlier_text_serves_where_its_run_is_longer() -> None:
+    one = NgramDrafter(Shelf(1, 2, 3, 4, 70, 71))
+    draft = one.propose(context([2, 3, 50, 1, 2, 3]), 4)
+    assert (draft.tokens, draft.laws) == ((4, 70, 71), (None,) * 3)  # and ends where that ends
+    assert kind([2, 3, 50, 1, 2, 3], Shelf(1, 2, 3, 4, 70, 71)) == "ngram, stored short run"
+
+
+def test_the_conversation_wins_a_tie() -> None:
+    one = NgramDrafter(Shelf(1, 2, 3, 70))
+    tokens = [1, 2, 3, 50, 1, 2, 3]
+    assert one.propose(context(tokens), 1).tokens == (50,)
+    assert kind(tokens, Shelf(1, 2, 3, 70)) == "ngram, short run"
+
+
+def test_a_long_text_forgets_its_older_half(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ngram, "MOST", 64)
+    one, tokens = NgramDrafter(), list(range(60))
+    assert one.propose(context([*tokens, 10, 11]), 2).tokens == (12, 13)
+    tokens = [*tokens, 10, 11, *range(100, 110)]
+    assert one.propose(context([*tokens, 10, 11]), 2).tokens == (100, 101)
+    tokens = [*tokens, 10, 11, 3, 4]  # forgotten, beside what is still known
+    assert one.offers(tokens) == ()
+    tokens = [*tokens, 104, 105]
+    assert one.propose(context(tokens), 3).tokens == (106, 107, 108)
+    assert one._index.size <= 64
 
 
 def test_cheap_at_eight_thousand_tokens() -> None:
