@@ -14,8 +14,10 @@ from specdec import tensor_names
 from specdec.decoder import Layer
 from specdec.families import Shape
 from specdec.linear import Linear
-from specdec.matrices import Matrices
+from specdec.matrices import Matrices, Part
 from specdec.packed import PackedRows
+
+_Wanted = tuple[tuple[Part, ...], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,23 +35,25 @@ class LayerReader:
 
     def layer(self, index: int) -> Layer:
         """One block. Raises LoadError naming the tensor that is missing or misshapen."""
-        shape, names = self.shape, tensor_names.layer_names(self.shape, index, self.prefix)
-        queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
-        hidden, inner = shape.hidden, shape.intermediate
-        qkv = _parts(names.qkv, (queries, keys, keys))
-        gate_up = _parts(names.gate_up, (inner, inner))
+        shape, hidden, names = self.shape, self.shape.hidden, self._names(index)
+        qkv, out, gate_up, down = self._wanted(names)
         return Layer(
             norm_in=self.norm(names.norm_in + ".weight", hidden),
-            qkv=self.matrices.matrix(qkv, hidden, shape.qkv_bias),
+            qkv=self.matrices.matrix(*qkv, shape.qkv_bias),
             qk_norm=self._qk_norm(names) if shape.qk_norm else None,
-            out=self.matrices.matrix(((names.out, hidden),), queries, shape.out_bias),
+            out=self.matrices.matrix(*out, shape.out_bias),
             norm_mid=self.norm(names.norm_mid + ".weight", hidden),
-            gate_up=self.matrices.matrix(gate_up, hidden, shape.mlp_bias),
-            down=self.matrices.matrix(((names.down, hidden),), inner, shape.mlp_bias),
+            gate_up=self.matrices.matrix(*gate_up, shape.mlp_bias),
+            down=self.matrices.matrix(*down, shape.mlp_bias),
             kind=shape.kind_of[index],
             norm_out=self.norm(names.norm_out + ".weight", hidden) if names.norm_out else None,
             norm_down=self.norm(names.norm_down + ".weight", hidden) if names.norm_down else None,
         )
+
+    def dense_numbers(self, index: int) -> int:
+        """Weights of a block that do not stay packed: those are held twice while they are read."""
+        wanted = self._wanted(self._names(index))
+        return sum(self.matrices.dense_rows(parts) * width for parts, width in wanted)
 
     def ends(self) -> tuple[Tensor | PackedRows, Linear]:
         """The embedding and the output matrix, which may be one. Raises LoadError."""
@@ -66,13 +70,27 @@ class LayerReader:
         scale = self.matrices.vector(name, size)
         return scale.float() + 1 if self.shape.gemma else scale
 
+    def _names(self, index: int) -> tensor_names.LayerNames:
+        return tensor_names.layer_names(self.shape, index, self.prefix)
+
+    def _wanted(self, names: tensor_names.LayerNames) -> tuple[_Wanted, _Wanted, _Wanted, _Wanted]:
+        """qkv, out, gate and up, down: parts and width of each."""
+        shape, hidden, inner = self.shape, self.shape.hidden, self.shape.intermediate
+        queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+        return (
+            (_parts(names.qkv, (queries, keys, keys)), hidden),
+            (((names.out, hidden),), queries),
+            (_parts(names.gate_up, (inner, inner)), hidden),
+            (((names.down, hidden),), inner),
+        )
+
     def _qk_norm(self, names: tensor_names.LayerNames) -> Tensor:
         q = self.norm(names.q_norm + ".weight", self.shape.head_dim)
         k = self.norm(names.k_norm + ".weight", self.shape.head_dim)
         return torch.cat((q.expand(self.shape.heads, -1), k.expand(self.shape.kv_heads, -1)))
 
 
-def _parts(names: tuple[str, ...], rows: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
+def _parts(names: tuple[str, ...], rows: tuple[int, ...]) -> tuple[Part, ...]:
     """Names with their rows: of each part, or of the one fused matrix a file may hold instead."""
     sizes = rows if len(names) > 1 else (sum(rows),)
     return tuple(zip(names, sizes, strict=True))

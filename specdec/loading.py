@@ -181,14 +181,16 @@ def _settle_form(form: Form, device: torch.device) -> tuple[Form, tuple[str, ...
 def _read(matrices: Matrices, shape: Shape, progress: Progress) -> Weights:
     reader, device, dtype = LayerReader.over(matrices, shape), matrices.device, matrices.dtype
     parts = shape.layers + 1
-    layers = []
+    # what is held twice meanwhile comes while little else is in memory
+    order = sorted(range(shape.layers), key=reader.dense_numbers, reverse=True)
+    layers = {}
     with _packers(device) as pool:
-        ends = pool.submit(reader.ends)  # the largest matrix, while nothing else is in memory
-        waiting = [pool.submit(reader.layer, index) for index in range(shape.layers)]
+        ends = pool.submit(reader.ends)  # the largest matrix
+        waiting = {index: pool.submit(reader.layer, index) for index in order}
         try:
-            for index, layer in enumerate(waiting):
-                progress(index, parts)
-                layers.append(layer.result())
+            for done, (index, layer) in enumerate(waiting.items()):
+                progress(done, parts)
+                layers[index] = layer.result()
             progress(shape.layers, parts)
             embed, head = ends.result()
         finally:
@@ -197,7 +199,8 @@ def _read(matrices: Matrices, shape: Shape, progress: Progress) -> Weights:
     progress(parts, parts)
     # rounded as the embedding is: in bf16 the root of 640 is 25.25
     scale = float(torch.tensor(shape.hidden**0.5, dtype=dtype)) if shape.gemma else 1.0
-    return Weights(shape, dtype, embed, tuple(layers), norm, head, scale)
+    in_turn = tuple(layers[index] for index in range(shape.layers))
+    return Weights(shape, dtype, embed, in_turn, norm, head, scale)
 
 
 @contextmanager

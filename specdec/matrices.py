@@ -86,6 +86,10 @@ class Matrices:
         shared = getattr(matrix, "weight", None)
         return (self._table(weight) if shared is None else shared), matrix
 
+    def dense_rows(self, parts: Sequence[Part]) -> int:
+        """Rows of these that do not stay packed."""
+        return sum(rows for name, rows in parts if not self._stays_packed(name))
+
     def vector(self, name: str, size: int) -> Tensor:
         """One vector, by its full name. Raises LoadError."""
         return self.checkpoint.get(name, (size,)).to(self.device, self.dtype)

@@ -20,8 +20,9 @@ from specdec.linear import GROUP, Int4, Linear
 BAND = 1024
 """Rows dequantised at a time, a multiple of every layout: no second copy of a matrix is held."""
 
-PACK_BAND = 256
-"""Rows packed at a time: unpacked they take ten times their blocks."""
+PACK_NUMBERS = 400_000
+"""Weights packed at a time, in whole lines of ROUND rows: unpacked they take ten times their room.
+"""
 
 INT4_BYTES = 0.5 + 4 / GROUP
 """Bytes a packed weight takes: 4 bits, and a scale and zero of bf16 a group."""
@@ -56,8 +57,9 @@ class Packed:
         padded, width = rows + -rows % ROUND, first.shape[1]
         packed = torch.empty(padded, width // 2, dtype=torch.uint8)
         scales = torch.empty(width // GROUP, padded, 2, dtype=torch.bfloat16)
-        for start in range(0, padded, PACK_BAND):
-            stop = min(start + PACK_BAND, padded)
+        band = max(PACK_NUMBERS // width // ROUND * ROUND, ROUND)
+        for start in range(0, padded, band):
+            stop = min(start + band, padded)
             q, scale_zero = _rows(parts, start, stop)
             packed[start:stop] = torch.ops.aten._convert_weight_to_int4pack_for_cpu(q.int(), 1)
             scales[:, start:stop] = scale_zero.transpose(0, 1)

@@ -36,18 +36,20 @@ def write_gguf(
     poison: bool = False,
     kinds: dict[str, gguf.GGMLQuantizationType] | None = None,
     seed: int = 0,
+    layers: int = 1,
     **metadata: Any,
 ) -> Path:
-    """A one-layer model over the byte vocabulary, three markers and two padded rows.
+    """A small model over the byte vocabulary, three markers and two padded rows.
 
-    `kinds` are those of single matrices, by their last name ("attn_v"); others take `kind`.
+    `kinds` are those of single matrices, by their last name ("attn_v") or all of it
+    ("blk.1.attn_v"); others take `kind`.
     """
-    rng = np.random.default_rng(seed)
+    rng, known = np.random.default_rng(seed), kinds or {}
     writer = gguf.GGUFWriter(str(file), family)
     writer.add_context_length(128)
     writer.add_embedding_length(HIDDEN)
     writer.add_feed_forward_length(INNER)
-    writer.add_block_count(1)
+    writer.add_block_count(layers)
     writer.add_head_count(HEADS)
     writer.add_head_count_kv(KV)
     if family == "qwen3":
@@ -73,7 +75,7 @@ def write_gguf(
 
     def matrix(name: str, rows: int, columns: int) -> None:
         data = rng.standard_normal((rows, columns)).astype(np.float32)
-        own = (kinds or {}).get(name.split(".")[-2], kind)
+        own = known.get(name.removesuffix(".weight"), known.get(name.split(".")[-2], kind))
         writer.add_tensor(name, gguf.quants.quantize(data, own), raw_dtype=own)
 
     def vector(name: str, size: int) -> None:
@@ -84,25 +86,26 @@ def write_gguf(
     if not tied:
         matrix("output.weight", len(tokens), HIDDEN)
     vector("output_norm.weight", HIDDEN)
-    vector("blk.0.attn_norm.weight", HIDDEN)
-    vector("blk.0.ffn_norm.weight", HIDDEN)
     head = 128 if family == "qwen3" else HIDDEN // HEADS  # transformers assumes 128 for qwen3
-    matrix("blk.0.attn_q.weight", HEADS * head, HIDDEN)
-    matrix("blk.0.attn_k.weight", KV * head, HIDDEN)
-    matrix("blk.0.attn_v.weight", KV * head, HIDDEN)
-    matrix("blk.0.attn_output.weight", HIDDEN, HEADS * head)
-    matrix("blk.0.ffn_gate.weight", INNER, HIDDEN)
-    matrix("blk.0.ffn_up.weight", INNER, HIDDEN)
-    matrix("blk.0.ffn_down.weight", HIDDEN, INNER)
-    if family == "qwen2":
-        for name, size in (("q", HIDDEN), ("k", KV * head), ("v", KV * head)):
-            vector(f"blk.0.attn_{name}.bias", size)
-    if family in ("qwen3", "gemma3"):
-        vector("blk.0.attn_q_norm.weight", head)
-        vector("blk.0.attn_k_norm.weight", head)
-    if family == "gemma3":
-        vector("blk.0.post_attention_norm.weight", HIDDEN)
-        vector("blk.0.post_ffw_norm.weight", HIDDEN)
+    for blk in (f"blk.{index}" for index in range(layers)):
+        vector(f"{blk}.attn_norm.weight", HIDDEN)
+        vector(f"{blk}.ffn_norm.weight", HIDDEN)
+        matrix(f"{blk}.attn_q.weight", HEADS * head, HIDDEN)
+        matrix(f"{blk}.attn_k.weight", KV * head, HIDDEN)
+        matrix(f"{blk}.attn_v.weight", KV * head, HIDDEN)
+        matrix(f"{blk}.attn_output.weight", HIDDEN, HEADS * head)
+        matrix(f"{blk}.ffn_gate.weight", INNER, HIDDEN)
+        matrix(f"{blk}.ffn_up.weight", INNER, HIDDEN)
+        matrix(f"{blk}.ffn_down.weight", HIDDEN, INNER)
+        if family == "qwen2":
+            for name, size in (("q", HIDDEN), ("k", KV * head), ("v", KV * head)):
+                vector(f"{blk}.attn_{name}.bias", size)
+        if family in ("qwen3", "gemma3"):
+            vector(f"{blk}.attn_q_norm.weight", head)
+            vector(f"{blk}.attn_k_norm.weight", head)
+        if family == "gemma3":
+            vector(f"{blk}.post_attention_norm.weight", HIDDEN)
+            vector(f"{blk}.post_ffw_norm.weight", HIDDEN)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -53,6 +53,23 @@ def test_blocks_unpack_as_gguf_says(kind: int) -> None:
     torch.testing.assert_close(ours, judge(raw, kind), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("rows", [64, 200, 1100])
+def test_few_rows_are_unpacked_at_a_time(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    raw, unpacked = make_raw(blocks.Q4_1, rows, 256), []
+    whole = Packed.pack([Blocks(raw, blocks.Q4_1)], None)
+
+    def seen(raw: torch.Tensor, kind: int) -> tuple[torch.Tensor, torch.Tensor]:
+        unpacked.append(len(raw))
+        return unpack(raw, kind)
+
+    monkeypatch.setattr("specdec.packed.blocks.unpack", seen)
+    monkeypatch.setattr(packed, "PACK_NUMBERS", 150 * 256)
+    banded = Packed.pack([Blocks(raw, blocks.Q4_1)], None)
+    assert max(unpacked) == min(rows, 128)
+    assert torch.equal(banded.few.packed, whole.few.packed)
+    assert torch.equal(banded.few.scales, whole.few.scales)
+
+
 @pytest.mark.parametrize("kind", KINDS, ids=blocks.NAMES.get)
 def test_packed_equals_dequantised_within_rounding_of_scale_and_minimum(kind: int) -> None:
     raw = make_raw(kind, BAND + 70, 256)

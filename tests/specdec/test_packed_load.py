@@ -13,9 +13,10 @@ from transformers import GPTNeoXConfig, GPTNeoXForCausalLM
 
 from specdec.blocks import tolerance, unpack
 from specdec.conversion import convert
-from specdec.decoder import Weights
+from specdec.decoder import Layer, Weights
 from specdec.errors import LoadError
 from specdec.folder import PACKED
+from specdec.layer_reader import LayerReader
 from specdec.linear import Dense
 from specdec.loading import Model, load_model
 from specdec.packed import Packed, PackedRows, Stacked
@@ -97,6 +98,26 @@ def test_parts_of_other_kinds_stay_apart_and_dense(tmp_path: Path) -> None:
     assert model.packed_bytes == model.step_bytes - dense
     assert model.weight_bytes < 0.6 * bare.weight_bytes
     assert bare.packed_bytes == 0
+
+
+def test_what_is_held_twice_comes_first_and_every_layer_to_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the last layers would stand beside their second copies, with all others in memory."""
+    folder = converted(tmp_path, kinds={"blk.1.ffn_down": Kind.Q5_0}, layers=3)
+    read: list[int] = []
+    layer = LayerReader.layer
+
+    def seen(reader: LayerReader, index: int) -> Layer:
+        read.append(index)
+        return layer(reader, index)
+
+    monkeypatch.setattr(LayerReader, "layer", seen)
+    ours = weights(load(folder))
+    assert read == [1, 0, 2]
+    assert [type(one.down) for one in ours.layers] == [Packed, Dense, Packed]
+    for got, want in zip(ours.layers, weights(load(folder, packed=False)).layers, strict=True):
+        assert torch.equal(got.norm_in, want.norm_in)
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen2"])
