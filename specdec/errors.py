@@ -75,3 +75,9 @@ class HistoryError(SpecdecError):
     """Stored conversations cannot be read or written, or the one asked for is gone."""
 
     exit_code = 1
+
+
+class StoreError(SpecdecError):
+    """Earlier replies kept for n-gram drafts cannot be changed."""
+
+    exit_code = 1

@@ -84,7 +84,7 @@ class NgramDrafter:
         run, place = self._index.run, self._start + self._index.place
         if self._earlier is not None and run < _PASSAGE:
             other, there = self._earlier.find(tokens, max(SHORTEST, run + 1))
-            if other > run:
+            if other:
                 return other, there, True
         return run, place, False
 
