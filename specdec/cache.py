@@ -59,6 +59,9 @@ class FallbackScorer:
             raise ValueError(f"score of {len(ids)} rows: there is room for {self.room()}")
         return fit_vocab(self._append(ids, rows=len(ids)), self.vocab)
 
+    def score_tensor(self, ids: Tensor) -> Tensor:
+        return self.score(ids.tolist())  # read here: what is cached is known by ids
+
     def rewind(self, length: int) -> None:
         have = len(self._ids)
         if not 0 <= length <= have:

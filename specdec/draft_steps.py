@@ -10,10 +10,9 @@ from collections.abc import Sequence
 
 import torch
 
-from specdec.drafters.base import Context
+from specdec.drafters.base import Context, Held
 from specdec.draws import Sight, draw_rows, on_device
 from specdec.runner import LeanScorer
-from specdec.sampling import check
 from specdec.scorer import Scorer
 
 
@@ -32,13 +31,17 @@ def on_device_scorer(scorer: Scorer, context: Context) -> LeanScorer | None:
 
 @torch.inference_mode()
 def draft_steps(
-    scorer: LeanScorer, fresh: Sequence[int], context: Context, k: int, vocab: int
-) -> list[int]:
-    """k tokens to follow `context.tokens`, of which `fresh` are read first; one read at the end.
+    scorer: LeanScorer,
+    fresh: Sequence[int],
+    context: Context,
+    k: int,
+    vocab: int,
+    ends: frozenset[int],
+) -> Held:
+    """k tokens to follow `context.tokens`, of which `fresh` are read first; the host reads none.
 
     `fresh` and all drafted tokens but the last are then cached. Ids from `vocab` on are never
-    drafted. A draw that the device is not sure of is taken as it is: a draft may be wrong. Raises
-    EngineError for logits that are not numbers.
+    drafted. A draw that the device is not sure of is taken as it is: a draft may be wrong.
     """
     device, index = scorer.device, len(context.tokens) - context.reply_start
     keys = on_device(context.noise.keys(index, k, "target"), device)
@@ -51,7 +54,4 @@ def draft_steps(
         ids, _ = draw_rows(logits, context.sampling, sight, keys[j : j + 1])
         drafted[j : j + 1].copy_(ids)
         tops[j : j + 1].copy_(logits.amax(1))
-    told = torch.cat((drafted.float(), tops)).tolist()  # ids below 2^24 are exact in float32
-    for top in told[k:]:
-        check(top)
-    return [int(token) for token in told[:k]]
+    return Held(drafted, tops, ends)

@@ -52,5 +52,8 @@ class Scorer(Protocol):
     def score(self, ids: Sequence[int]) -> Tensor:
         """Append m `ids` (1 <= m <= room()) and return their logits, float32 [m, V]."""
 
+    def score_tensor(self, ids: Tensor) -> Tensor:
+        """As `score`, for ids (int64 [m]) on its device, which the host need not know."""
+
     def rewind(self, length: int) -> None:
         """Forget all but the first `length` tokens. Raises ValueError above `length`."""

@@ -168,13 +168,10 @@ class Turn:
         self, plan: Plan, offer: Offer | None, draft: Draft, started: float, began: float
     ) -> Round:
         index = len(self._kinds)
-        task = self._task
-        logits = self._target.score([self.tokens[-1], *draft.tokens])
-        rows = Rows(logits, task.sampling, self.tokens, len(task.prompt))
-        outcome = judge(task.rule, draft, rows, task.noise, index)
+        draft, outcome = self._judged(draft, index)
         kept = self._emit(outcome, len(draft.tokens))
         self._rewind()
-        if offer and draft.tokens:
+        if offer and draft.tokens and self._drafts.sound(draft):
             self._length.learn(offer.learned_by, len(draft.tokens), outcome.accepted)
         self._drafts.settle(self.tokens, outcome.accepted)
         now = self._now()
@@ -201,6 +198,16 @@ class Turn:
             offer.source if offer else "",
             draft.reason or plan.reason,
         )
+
+    def _judged(self, draft: Draft, index: int) -> tuple[Draft, Outcome]:
+        """Score the draft and decide; it comes back known, however long its device kept it."""
+        task, last = self._task, self.tokens[-1]
+        if draft.held is None:
+            logits = self._target.score([last, *draft.tokens])
+        else:
+            logits = self._target.score_tensor(draft.held.after(last))
+        rows = Rows(logits, task.sampling, self.tokens, len(task.prompt))
+        return judge(task.rule, draft, rows, task.noise, index)
 
     def _propose(self, plan: Plan, offer: Offer) -> Draft:
         task = self._task

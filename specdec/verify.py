@@ -54,8 +54,8 @@ class Rows:
         return law(self.logits[j], self.sampling, before, self.reply_start)
 
 
-def judge(rule: Rule, draft: Draft, rows: Rows, noise: Noise, index: int) -> Outcome:
-    """The outcome of a round by `rule`, the same wherever the logits lie.
+def judge(rule: Rule, draft: Draft, rows: Rows, noise: Noise, index: int) -> tuple[Draft, Outcome]:
+    """The draft as read, and the outcome of a round by `rule`, the same wherever the logits lie.
 
     On a CUDA device `match` is worked out there and read once. Elsewhere off the CPU, and for
     `reject`, the rows are read once and the rest is done here: an Apple GPU shares its memory.
@@ -66,26 +66,36 @@ def judge(rule: Rule, draft: Draft, rows: Rows, noise: Noise, index: int) -> Out
     if kind != "cpu":
         rows = replace(rows, logits=rows.logits.cpu())
     rows = replace(rows, tokens=array("q", rows.tokens))  # copied once a row, read once a round
-    return RULES[rule](draft, lambda j: rows.law(draft, j), noise, index)
+    draft = draft.read()  # after the rows: the device has nothing left to be waited for
+    return draft, RULES[rule](draft, lambda j: rows.law(draft, j), noise, index)
 
 
-def match_on_device(draft: Draft, rows: Rows, noise: Noise, index: int) -> Outcome:
+def match_on_device(draft: Draft, rows: Rows, noise: Noise, index: int) -> tuple[Draft, Outcome]:
     """`match` with all draws of the round made at once where the logits lie, and one read.
 
-    A draw that the device could not be sure of (a tie, rounding at the edge of a filter, faulty
-    logits) is made again as `match` makes it.
+    A held draft comes with that read. A draw that the device could not be sure of (a tie, rounding
+    at the edge of a filter, faulty logits) is made again as `match` makes it.
     """
-    k, device = len(draft.tokens), rows.logits.device
-    keys = on_device(noise.keys(index, k + 1, "target"), device)
-    sight = Sight(rows.tokens, on_device(draft.tokens, device), rows.reply_start)
+    held, device = draft.held, rows.logits.device
+    ids = on_device(draft.tokens, device) if held is None else held.ids
+    m = len(ids) + 1
+    keys = on_device(noise.keys(index, m, "target"), device)
+    sight = Sight(rows.tokens, ids, rows.reply_start)
     drawn, sure = draw_rows(rows.logits, rows.sampling, sight, keys)
-    told = torch.stack((drawn, sure.long())).tolist()  # the one read
+    parts = [drawn.float(), sure.float()]  # ids below 2^24 are exact in float32
+    told = torch.cat(parts if held is None else [*parts, held.flat()]).tolist()  # the one read
+    if held is not None:
+        draft = held.told(told[2 * m :])
+    k = len(draft.tokens)
     tokens: list[int] = []
-    for j, (token, known) in enumerate(zip(*told, strict=True)):
-        tokens.append(token if known else draw(rows.law(draft, j), noise, index + j, "target"))
+    for j in range(k + 1):
+        known = told[m + j]
+        tokens.append(
+            int(told[j]) if known else draw(rows.law(draft, j), noise, index + j, "target")
+        )
         if j < k and tokens[j] != draft.tokens[j]:
             break
-    return Outcome(len(tokens) - 1, tuple(tokens))
+    return draft, Outcome(len(tokens) - 1, tuple(tokens))
 
 
 def match(draft: Draft, laws: Laws, noise: Noise, index: int) -> Outcome:

@@ -69,6 +69,9 @@ class TableScorer:
             rows.append(self._table(tuple(self.ids)))
         return torch.stack(rows)
 
+    def score_tensor(self, ids: Tensor) -> Tensor:
+        return self.score(ids.tolist())
+
     def rewind(self, length: int) -> None:
         if not 0 <= length <= self.length:
             raise ValueError(f"cannot rewind {self.length} to {length}")

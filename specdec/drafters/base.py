@@ -9,6 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor
+
 from specdec.drafters.plan import Offer as Offer
 from specdec.noise import Noise
 from specdec.request import Rule, Sampling
@@ -16,15 +20,50 @@ from specdec.sampling import Law
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """k drafted tokens that only their device knows: the host reads them with the outcome.
+
+    `ids` are int64 [k]; `tops`, float32 [k], the largest logit of each step, which tells of faults.
+    Steps after one of `ends` were made in vain.
+    """
+
+    ids: Tensor
+    tops: Tensor
+    ends: frozenset[int]
+
+    def after(self, token: int) -> Tensor:
+        """The ids behind one that the host knows: int64 [k + 1]. Nobody waits for it."""
+        return F.pad(self.ids, (1, 0), value=token)
+
+    def flat(self) -> Tensor:
+        """All there is to read: float32 [2k], in which ids below 2^24 are exact."""
+        return torch.cat((self.ids.float(), self.tops))
+
+    def told(self, flat: Sequence[float]) -> Draft:
+        """The draft, once `flat` was read: nothing follows an end id."""
+        k = len(flat) // 2
+        tokens = tuple(int(token) for token in flat[:k])
+        end = next((j for j, x in enumerate(tokens) if x in self.ends), k - 1)
+        return Draft(tokens[: end + 1], (None,) * (end + 1), tops=tuple(flat[k:]))
+
+
+@dataclass(frozen=True, slots=True)
 class Draft:
     """k proposed tokens. laws[j] is the law token j was drawn from; None = not drawn at random.
 
-    `reason` says why there are none, where that is something the user should read.
+    `reason` says why there are none, where that is something the user should read. With `held`,
+    for `match` only, there are tokens that nobody has read yet; `tops` are what was read with them.
     """
 
     tokens: tuple[int, ...] = ()
     laws: tuple[Law | None, ...] = ()
     reason: str = ""
+    held: Held | None = None
+    tops: tuple[float, ...] = ()
+
+    def read(self) -> Draft:
+        """The same with its tokens; a held one makes the host wait."""
+        return self if self.held is None else self.held.told(self.held.flat().tolist())
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import TypeVar
 from specdec.drafters.base import Context, Draft, Drafter
 from specdec.drafters.none import NoDrafter
 from specdec.drafters.plan import Offer
+from specdec.sampling import check
 
 Answer = TypeVar("Answer")
 
@@ -42,6 +43,19 @@ class Guarded:
     def propose(self, context: Context, k: int) -> Draft:
         """See `Drafter.propose`; nothing from one that failed."""
         return self._ask(lambda: self._drafter.propose(context, k), Draft())
+
+    def sound(self, draft: Draft) -> bool:
+        """Whether a draft that was read with the outcome was one; else its drafter has failed.
+
+        The round stands all the same: under `match` no draft can change what the target draws.
+        """
+
+        def checked() -> bool:
+            for top in draft.tops:
+                check(top)
+            return True
+
+        return self._ask(checked, False)
 
     def settle(self, tokens: Sequence[int], accepted: int) -> None:
         """See `Drafter.settle`."""

@@ -105,17 +105,19 @@ class ModelDrafter:
             sequence.append(x)
 
     def _stay(self, scorer: LeanScorer, fresh: list[int], context: Context, k: int) -> Draft:
-        """The same draft with one read at its end; what follows an end id was made in vain."""
-        drafted = draft_steps(scorer, fresh, context, k, self._vocab)
-        self._cached += [*fresh, *drafted[:-1]]
-        end = next((j for j, x in enumerate(drafted) if x in self._ends), k - 1)
-        return Draft(tuple(drafted[: end + 1]), (None,) * (end + 1))
+        """The same draft, unread; the ids that the scorer then holds are learned in `settle`."""
+        held = draft_steps(scorer, fresh, context, k, self._vocab, self._ends)
+        self._cached += fresh
+        return Draft(held=held)
 
     def settle(self, tokens: Sequence[int], accepted: int) -> None:
         """Forget what was not kept, and note how sure the draft was of what was and was not."""
         for place, mass in enumerate(self._masses[: accepted + 1]):
             self._confidence.learn(mass, place < accepted)
         self._masses.clear()
+        unread = self._scorer.length - len(self._cached)
+        place = self._start + len(self._cached)
+        self._cached += tokens[place : place + min(accepted, unread)]
         self._keep(tokens)
 
     def _logits(self, fresh: list[int]) -> Tensor:

@@ -10,7 +10,6 @@ import torch
 
 from specdec import draws
 from specdec.captured import CapturedScorer
-from specdec.draft_steps import draft_steps
 from specdec.drafters.base import Context
 from specdec.filters import _running
 from specdec.loading import Model, load_model
@@ -19,7 +18,7 @@ from specdec.request import Sampling
 from specdec.runner import LeanScorer
 from specdec.target import open_scorer, prepare
 from specdec.verify import Rows
-from tests.specdec.test_draft_steps import LAYOUT, PROMPT, SETTINGS, K, one_by_one, warm
+from tests.specdec.test_draft_steps import LAYOUT, PROMPT, SETTINGS, at_once, one_by_one, warm
 from tests.specdec.test_draws import KINDS, both, logits_of, settings
 from tests.specdec.test_target import IDS, WIDTH, drafted, plain
 from tests.tiny import TOKENS, tiny_model
@@ -100,7 +99,7 @@ def test_a_draft_made_there_is_the_one_drawn_one_by_one(model: Model, sampling: 
     context = Context(PROMPT, 30, sampling, "match", Noise.of(1, PROMPT))
     first = warm(LeanScorer(model.weights, LAYOUT, 100, TOKENS, False))
     second = warm(LeanScorer(model.weights, LAYOUT, 100, TOKENS, False))
-    assert draft_steps(first, PROMPT[37:], context, K, TOKENS) == one_by_one(second, context)
+    assert at_once(first, context) == one_by_one(second, context)
 
 
 def test_sums_on_the_way_to_a_nucleus_do_not_vary() -> None:

@@ -41,7 +41,7 @@ def recorders(monkeypatch: pytest.MonkeyPatch) -> list[Recorder]:
 
     def judge(
         rule: str, draft: verify.Draft, rows: verify.Rows, noise: verify.Noise, index: int
-    ) -> verify.Outcome:
+    ) -> tuple[verify.Draft, verify.Outcome]:
         assert rule == "match"
         return verify.match_on_device(draft, rows, noise, index)
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import random
 from typing import Any
 
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from specdec.captured import CapturedScorer
 from specdec.decoder import Weights
 from specdec.draft_steps import draft_steps, on_device_scorer
-from specdec.drafters.base import Context
-from specdec.errors import EngineError
+from specdec.drafters.base import Context, Draft
 from specdec.graphs import Graphs
 from specdec.loading import load_model
 from specdec.noise import Noise
@@ -22,6 +21,7 @@ from specdec.runner import Layout, LeanScorer
 from specdec.sampling import draw, law
 from tests.fakes import TableScorer, random_table
 from tests.specdec.graph_kit import Recorder
+from tests.specdec.reads_kit import Reads
 from tests.tiny import TOKENS, tiny_model
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -52,6 +52,13 @@ def warm(scorer: LeanScorer) -> LeanScorer:
     return scorer
 
 
+def at_once(
+    scorer: LeanScorer, context: Context, vocab: int = TOKENS, ends: frozenset[int] = frozenset()
+) -> list[int]:
+    held = draft_steps(scorer, PROMPT[37:], context, K, vocab, ends)
+    return list(Draft(held=held).read().tokens)
+
+
 def one_by_one(scorer: LeanScorer, context: Context) -> list[int]:
     known, fresh = list(context.tokens), list(context.tokens[37:])
     for _ in range(K):
@@ -69,54 +76,52 @@ def test_the_tokens_are_those_drawn_one_by_one(weights: Weights, sampling: Sampl
         plain = warm(LeanScorer(weights, LAYOUT, 100, TOKENS, False))
         graphs = Graphs(Recorder())
         captured = warm(CapturedScorer(weights, LAYOUT, 100, TOKENS, False, graphs))
-        drafted = draft_steps(captured, PROMPT[37:], context, K, TOKENS)
-        assert drafted == one_by_one(plain, context)
+        assert at_once(captured, context) == one_by_one(plain, context)
         assert captured.length == plain.length == len(PROMPT) + K - 1
         assert graphs.count == 2  # three rows first, then one at a time
 
 
-class Reads(TorchDispatchMode):
-    """Counts what the host reads."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        names = ("_local_scalar_dense", "nonzero", "bincount", "masked_select")
-        self.count += func.overloadpacket.__name__ in names
-        return func(*args, **(kwargs or {}))
-
-
-def test_nothing_is_read_between_the_steps(weights: Weights) -> None:
-    """What is left is `.tolist()`, which no operation stands for."""
+def test_nothing_is_read(weights: Weights) -> None:
     sampling = Sampling(0.8, 40, 0.9, 0.02, 1.2, 0.1, 0.1)
     context = Context(PROMPT, 30, sampling, "match", Noise.of(0, PROMPT))
     scorer = warm(LeanScorer(weights, LAYOUT, 100, TOKENS, False))
     with Reads() as reads:
-        draft_steps(scorer, PROMPT[37:], context, K, TOKENS)
-    assert reads.count == 0
+        held = draft_steps(scorer, PROMPT[37:], context, K, TOKENS, frozenset())
+        held.after(3)
+    assert reads.seen == []
+    assert held.after(3).tolist() == [3, *held.ids.tolist()]
     scorer.rewind(37)
     with Reads() as reads:
         one_by_one(scorer, context)
-    assert reads.count >= K
+    assert len(reads.seen) >= K
 
 
 def test_ids_the_target_does_not_know_are_not_drafted(weights: Weights) -> None:
     context = Context(PROMPT, 30, Sampling(temperature=5), "match", Noise.of(0, PROMPT))
     scorer = warm(LeanScorer(weights, LAYOUT, 100, TOKENS, False))
-    assert max(draft_steps(scorer, PROMPT[37:], context, K, 10)) < 10
+    assert max(at_once(scorer, context, vocab=10)) < 10
 
 
-def test_logits_that_are_no_numbers_are_a_fault(weights: Weights) -> None:
+def test_what_follows_an_end_id_is_left_out(weights: Weights) -> None:
+    context = Context(PROMPT, 30, Sampling(temperature=5), "match", Noise.of(0, PROMPT))
+    whole = at_once(warm(LeanScorer(weights, LAYOUT, 100, TOKENS, False)), context)
+    assert len(set(whole)) == K
+    for place, end in enumerate(whole):
+        scorer = warm(LeanScorer(weights, LAYOUT, 100, TOKENS, False))
+        assert at_once(scorer, context, ends=frozenset({end, -1})) == whole[: place + 1]
+
+
+def test_a_step_without_numbers_shows_in_its_top(weights: Weights) -> None:
     class Broken(LeanScorer):
         def score_tensor(self, ids: torch.Tensor) -> torch.Tensor:
-            return super().score_tensor(ids) * torch.nan
+            logits = super().score_tensor(ids)
+            return logits * torch.nan if self.length == len(PROMPT) + 2 else logits
 
     context = Context(PROMPT, 30, Sampling(temperature=0.8), "match", Noise.of(0, PROMPT))
     scorer = warm(Broken(weights, LAYOUT, 100, TOKENS, False))
-    with pytest.raises(EngineError, match="NaN"):
-        draft_steps(scorer, PROMPT[37:], context, K, TOKENS)
+    held = draft_steps(scorer, PROMPT[37:], context, K, TOKENS, frozenset())
+    tops = Draft(held=held).read().tops
+    assert [math.isfinite(top) for top in tops[:3]] == [True, True, False]
 
 
 def test_who_drafts_on_the_device(weights: Weights, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,7 +66,7 @@ def both(draft: Sequence[int], rows: Rows, noise: Noise, index: int) -> tuple[Ou
     made = Draft(tuple(draft), (None,) * len(draft))
     return (
         match(made, lambda j: rows.law(made, j), noise, index),
-        match_on_device(made, rows, noise, index),
+        match_on_device(made, rows, noise, index)[1],
     )
 
 
@@ -154,9 +154,9 @@ def test_an_unsure_draw_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verify, "draw_rows", wrong)
     rows = Rows(torch.eye(3, 12), Sampling(temperature=0), [1], 1)
     draft = Draft((0, 9), (None, None))
-    assert match_on_device(draft, rows, Noise(0, 0), 0) == Outcome(2, (0, 9, 9))
+    assert match_on_device(draft, rows, Noise(0, 0), 0) == (draft, Outcome(2, (0, 9, 9)))
     draft = Draft((1, 9), (None, None))
-    assert match_on_device(draft, rows, Noise(0, 0), 0) == Outcome(0, (0,))
+    assert match_on_device(draft, rows, Noise(0, 0), 0) == (draft, Outcome(0, (0,)))
 
 
 @pytest.mark.parametrize("bad", [math.nan, INF, -INF])
@@ -171,7 +171,8 @@ def test_faulty_logits_are_a_fault_where_they_are_reached(bad: float, temperatur
     rows = Rows(logits, Sampling(temperature=temperature), [1], 1)
     with pytest.raises(EngineError, match="scores"):
         match_on_device(Draft((7,), (None,)), rows, Noise(0, 0), 0)
-    assert match_on_device(Draft((3,), (None,)), rows, Noise(0, 0), 0) == Outcome(0, (7,))
+    wrong = Draft((3,), (None,))
+    assert match_on_device(wrong, rows, Noise(0, 0), 0) == (wrong, Outcome(0, (7,)))
 
 
 class Watch(TorchDispatchMode):
