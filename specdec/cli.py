@@ -31,6 +31,7 @@ from specdec.errors import EngineError, SettingError, SpecdecError
 from specdec.options import DRAFT_DTYPES, DTYPES, WEIGHTS, EngineOptions
 from specdec.paths import data_dir
 from specdec.torch_env import prepare
+from specdec.training import command as training
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -63,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     generate.set_defaults(run=_generate)
     cli_check.add_command(commands, _engine_arguments, _options)
     bench.add_command(commands, _engine_arguments, _options)
+    training.add_command(commands, _options)
     return parser
 
 

@@ -1,0 +1,133 @@
+"""Training text as token ids: read from a file, cut to length, some of it held out.
+
+Knows chats and the tokenizer; nothing of models, states or training.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from specdec.errors import SettingError
+
+LENGTH = 512
+"""Most tokens of a sequence: the head's layer learns to look that far back."""
+
+SHORTEST = 8
+"""Tokens below which a sequence has nothing to draft at depth 4."""
+
+HELD, MOST_HELD = 20, 64
+"""One sequence in so many is held out, at least one and at most so many."""
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """Token ids, and which of them a model said: acceptance is measured there."""
+
+    ids: tuple[int, ...]
+    replies: tuple[Span, ...]  # [start, end)
+
+    @property
+    def digest(self) -> bytes:
+        """What tells it from others; a fixed shuffle, too."""
+        return hashlib.sha256(b"".join(i.to_bytes(4, "little") for i in self.ids)).digest()
+
+
+def read_chats(file: Path, tokenizer: Any, length: int = LENGTH) -> list[Chat]:
+    """The rows of a JSONL file: {"messages": [{"role", "content"}, ...]} or {"text": "..."}.
+
+    Raises SettingError naming file and row for one that is neither, or a file without rows.
+    """
+    chats: list[Chat] = []
+    try:
+        lines = file.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingError(f"{file} cannot be read: {error}.", "Check --data.") from error
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                chats += _row(json.loads(line), tokenizer, length)
+            except Exception as error:  # a template raises whatever it likes
+                raise SettingError(
+                    f"{file}, row {number}: {error}.",
+                    'A row is {"messages": [{"role": "user", "content": "..."}, ...]}'
+                    ' or {"text": "..."}.',
+                ) from error
+    return chats
+
+
+def _row(row: Any, tokenizer: Any, length: int) -> Iterator[Chat]:
+    if isinstance(row, dict) and isinstance(row.get("text"), str):
+        ids = tuple(tokenizer(row["text"], add_special_tokens=False)["input_ids"])
+        pieces = (ids[start : start + length] for start in range(0, len(ids), length))
+        return (Chat(piece, ((0, len(piece)),)) for piece in pieces)
+    if not isinstance(row, dict) or not isinstance(row.get("messages"), list):
+        raise ValueError('it has neither "messages" nor "text"')
+    messages = row["messages"]
+    for place, message in enumerate(messages):
+        if not isinstance(message, dict) or not all(
+            isinstance(message.get(name), str) for name in ("role", "content")
+        ):
+            raise ValueError(f"messages[{place}] has no role and content")
+    return iter((_conversation(messages, tokenizer, length),))
+
+
+def _conversation(messages: list[Any], tokenizer: Any, length: int) -> Chat:
+    """A reply is what stands between the prompt that asks for it and the text that follows."""
+
+    def text(count: int, ask: bool) -> str:
+        return str(
+            tokenizer.apply_chat_template(
+                messages[:count], tokenize=False, add_generation_prompt=ask
+            )
+        )
+
+    whole, ids, spans = text(len(messages), False), list[int](), list[Span]()
+    done = 0
+    for place, message in enumerate(messages):
+        before, after = text(place, True) if place else "", text(place + 1, False)
+        if message["role"] != "assistant" or not whole.startswith(before) or not place:
+            continue
+        if not whole.startswith(after) or len(before) < done:
+            continue  # the template rewrites earlier turns: this one is text like any other
+        ids += _ids(tokenizer, whole[done : len(before)])
+        reply = _ids(tokenizer, whole[len(before) : len(after)])
+        spans.append((len(ids), len(ids) + len(reply)))
+        ids += reply
+        done = len(after)
+    ids += _ids(tokenizer, whole[done:])
+    return _cut(ids, spans, length)
+
+
+def _cut(ids: Sequence[int], spans: Iterable[Span], length: int) -> Chat:
+    kept = tuple((start, min(end, length)) for start, end in spans if start < length)
+    return Chat(tuple(ids[:length]), kept)
+
+
+def _ids(tokenizer: Any, text: str) -> list[int]:
+    return list(tokenizer(text, add_special_tokens=False)["input_ids"]) if text else []
+
+
+def split(chats: Iterable[Chat]) -> tuple[list[Chat], list[Chat]]:
+    """Training and held-out sequences, each in an order that follows from the text alone.
+
+    One text is never on both sides. Raises SettingError where there is too little.
+    """
+    distinct = {chat.digest: chat for chat in chats if len(chat.ids) >= SHORTEST}
+    order = [distinct[key] for key in sorted(distinct)]
+    replies = [chat for chat in order if any(end - start > 4 for start, end in chat.replies)]
+    if len(order) < 2 or not replies:
+        raise SettingError(
+            f"There is too little to learn from: {len(order)} different sequences of at least"
+            f" {SHORTEST} tokens, {len(replies)} with a reply.",
+            "Give more rows, or let the target write more with --self-generate.",
+        )
+    held = replies[: max(1, min(MOST_HELD, len(order) // HELD))]
+    out = {chat.digest for chat in held}
+    return [chat for chat in order if chat.digest not in out], held

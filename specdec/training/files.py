@@ -1,0 +1,41 @@
+"""Files that are there whole or not at all. Knows bytes, JSON and tensors; not what they mean."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save
+from torch import Tensor
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Under another name first, then renamed: a kill at any point leaves the old file or the new.
+
+    Raises OSError.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.part")
+    with part.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """As `write_bytes`, for people to read too."""
+    write_bytes(path, (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+def read_json(path: Path) -> Any:
+    """What `write_json` wrote, or None where nothing was written yet."""
+    return json.loads(path.read_text("utf-8")) if path.exists() else None
+
+
+def write_tensors(path: Path, tensors: dict[str, Tensor], about: dict[str, str]) -> None:
+    """A safetensors file; `about` is its metadata."""
+    whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    write_bytes(path, save(whole, {"format": "pt", **about}))

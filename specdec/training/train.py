@@ -1,0 +1,163 @@
+"""The training loop: updates, progress, acceptance on held-out text, checkpoints.
+
+Knows a head, files of lessons and a clock; nothing of where lessons come from or where heads go.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from specdec.device import cpu_multiplies
+from specdec.training import acceptance, checkpoint
+from specdec.training.acceptance import Acceptance
+from specdec.training.checkpoint import Place
+from specdec.training.lessons import Shelf, Stored
+from specdec.training.loss import total_loss
+from specdec.training.module import DraftHead
+from specdec.training.order import Pick, epoch
+from specdec.training.practice import Batch, Ends, stack, unroll
+
+TOKENS = 1024
+"""Tokens of an update, padding included."""
+
+WARM = 50
+"""Updates over which the rate rises."""
+
+FLOOR = 0.05
+"""Of the peak rate, what is left at the end."""
+
+CLIP = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """When to speak, measure and save, in seconds; `progress()` goes from 0 to 1 over training."""
+
+    progress: Callable[[int], float]
+    say_every: float = 30.0
+    measure_every: float = 300.0
+    save_every: float = 60.0
+    now: Callable[[], float] = time.monotonic
+
+
+class Trainer:
+    """Trains one head; what must outlive the process is in `place` and the checkpoint."""
+
+    def __init__(
+        self, head: DraftHead, ends: Ends, shelf: Shelf, held: Shelf, file: Path, seed: int
+    ) -> None:
+        self.head, self.ends = head, ends
+        self._shelf, self._held, self._file, self._seed = shelf, held, file, seed
+        self._device = ends.rows.device
+        self._peak = 0.02 / math.sqrt(head.size.hidden)
+        self._optimiser = torch.optim.AdamW(
+            head.parameters(), self._peak, betas=(0.9, 0.95), weight_decay=0.0
+        )
+        self.place: Place = checkpoint.load(file, head, self._optimiser)
+        self._open: tuple[int, list[Stored]] | None = None
+        self._losses: list[float] = []
+
+    def run(self, pace: Pace, saved: Callable[[], None], say: Callable[[str], None]) -> None:
+        """Train until `pace.progress` reaches 1; the last thing done is to measure and save."""
+        spoke = measured = kept = pace.now()
+        while (done := pace.progress(self.place.updates)) < 1:
+            pick = self._next()
+            self._update([self._part(pick.part)[i] for i in pick.places], done)
+            now = pace.now()
+            if now - spoke >= pace.say_every:
+                spoke = now
+                say(self._line(done))
+            if now - measured >= pace.measure_every:
+                say(str(self.measure()))
+                measured = pace.now()
+            if now - kept >= pace.save_every:
+                self._save(saved)
+                kept = pace.now()
+        say(f"{self._line(1.0)}; {self.measure()}")
+        self._save(saved)
+
+    def measure(self) -> Acceptance:
+        """Acceptance on the held-out sequences; it goes into the place's history."""
+        with self._autocast():
+            found = acceptance.measure(self.head, self.ends, self._held_batches())
+        self.place.history.append(
+            {
+                "updates": self.place.updates,
+                "tokens": self.place.tokens,
+                "loss": self._loss(),
+                "greedy": [round(share, 4) for share in found.greedy],
+                "reject": [round(share, 4) for share in found.reject],
+                "rows": found.rows,
+            }
+        )
+        return found
+
+    def _save(self, saved: Callable[[], None]) -> None:
+        checkpoint.save(self._file, self.head, self._optimiser, self.place)
+        saved()
+
+    def _update(self, lessons: list[Stored], done: float) -> None:
+        batch = stack(lessons, self._device)
+        warm = min(1.0, (self.place.updates + 1) / WARM)
+        rate = self._peak * warm * (FLOOR + (1 - FLOOR) * (1 + math.cos(math.pi * done)) / 2)
+        for group in self._optimiser.param_groups:
+            group["lr"] = rate
+        self._optimiser.zero_grad(set_to_none=True)
+        with self._autocast():
+            loss = total_loss(unroll(self.head, self.ends, batch))
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(self.head.parameters(), CLIP)
+        self._optimiser.step()
+        self._losses = [*self._losses[-99:], float(loss.detach())]
+        self.place.updates += 1
+        self.place.tokens += sum(len(lesson.ids) for lesson in lessons)
+        self.place.batch += 1
+
+    def _next(self) -> Pick:
+        picks = self._picks()
+        if self.place.batch >= len(picks):
+            self.place.epoch, self.place.batch = self.place.epoch + 1, 0
+            picks = self._picks()
+        return picks[self.place.batch]
+
+    def _picks(self) -> list[Pick]:
+        lengths = {
+            part: [len(chat.ids) for chat in self._shelf.parts[part]] for part in self._shelf.ready
+        }
+        return epoch(lengths, TOKENS, self._seed, self.place.epoch)
+
+    def _part(self, part: int) -> list[Stored]:
+        if self._open is None or self._open[0] != part:
+            self._open = part, self._shelf.read(part)
+        return self._open[1]
+
+    def _held_batches(self) -> Iterator[Batch]:
+        for part in self._held.ready:
+            stored = sorted(self._held.read(part), key=lambda lesson: len(lesson.ids))
+            while stored:
+                count = max(1, TOKENS // len(stored[-1].ids))
+                yield stack(stored[-count:], self._device)
+                stored = stored[:-count]
+
+    def _autocast(self) -> torch.autocast:
+        """bf16 products where the device has them; parameters stay in fp32."""
+        kind = self._device.type
+        has = kind == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+        has = has or (kind == "cpu" and cpu_multiplies(torch.bfloat16))
+        return torch.autocast(kind, torch.bfloat16, enabled=has)
+
+    def _loss(self) -> float | None:
+        return round(sum(self._losses) / len(self._losses), 4) if self._losses else None
+
+    def _line(self, done: float) -> str:
+        place = self.place
+        return (
+            f"{done:4.0%} {place.updates:,} updates, {place.tokens:,} tokens"
+            f" (epoch {place.epoch + 1}), loss {self._loss()}"
+        )
