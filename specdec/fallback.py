@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import sys
 from contextlib import redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from specdec import quantised
+from specdec.checkpoint import FETCH, Checkpoint, open_checkpoint
 from specdec.errors import LoadError
 
 _CODE = "Choose another model; code that comes with weights is never run here."
@@ -51,13 +54,10 @@ def load_module(
     options: dict[str, Any] = {"dtype": dtype}
     if method or int8:  # their kernels are chosen for a device, so they are made on it
         options["device_map"] = {"": device}
-    if int8:
-        from transformers import QuantoConfig
-
-        options["quantization_config"] = QuantoConfig(weights="int8")
+    read = _read_int8 if int8 else _read
     try:
         with redirect_stdout(sys.stderr):  # where gptqmodel draws a banner in front of the reply
-            module, found = _read(folder, known, options)
+            module, found = read(folder, known, options)
     except torch.OutOfMemoryError:  # is told elsewhere
         raise
     except (ValueError, KeyError, OSError, RuntimeError, ImportError, TypeError, AttributeError,
@@ -87,6 +87,53 @@ def _read(folder: Path, known: Any, options: dict[str, Any]) -> tuple[Any, dict[
     return module, found
 
 
+def _read_int8(folder: Path, known: Any, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """As `_read`, with layers held in 8 bits: quantised one at a time, as transformers takes them.
+
+    From a folder it would map the files, whose pages stay until the last layer: the unquantised
+    weights beside the others. Its classes take tensors, but only without a path.
+    """
+    from transformers import AutoModelForCausalLM, QuantoConfig
+
+    with torch.device("meta"):
+        empty = AutoModelForCausalLM.from_config(known, trust_remote_code=False)
+    with open_checkpoint(folder) as checkpoint:
+        module, found = type(empty).from_pretrained(
+            None,
+            config=empty.config,
+            state_dict={name: _Later(checkpoint, name) for name in checkpoint.where},
+            output_loading_info=True,
+            quantization_config=QuantoConfig(weights="int8"),
+            **options,
+        )
+    _check_shapes(folder, module)
+    return module, found
+
+
+@dataclass(frozen=True, slots=True)
+class _Later:
+    """A tensor that is read when it is sliced, which transformers does once, before it uses it."""
+
+    checkpoint: Checkpoint
+    name: str
+
+    def __getitem__(self, everything: object) -> Tensor:
+        if everything is not Ellipsis:
+            raise TypeError(f"only all of {self.name} can be read")
+        return self.checkpoint.get(self.name, self.checkpoint.shape(self.name))
+
+
+def _check_shapes(folder: Path, module: torch.nn.Module) -> None:
+    """transformers does not look at the shape of what it hands over to be quantised."""
+    for name, layer in module.named_modules():
+        if isinstance(layer, torch.nn.Linear):
+            shape, wanted = tuple(layer.weight.shape), (layer.out_features, layer.in_features)
+            if shape != wanted:
+                raise LoadError(
+                    f"{folder}: {name}.weight is {shape}, its config.json says {wanted}.", FETCH
+                )
+
+
 def _check_known(folder: Path, method: str) -> None:
     """transformers passes over a method it does not know, and makes up the weights."""
     from transformers.quantizers.auto import AUTO_QUANTIZATION_CONFIG_MAPPING
@@ -100,7 +147,7 @@ def _check_known(folder: Path, method: str) -> None:
 
 def _check_whole(folder: Path, found: dict[str, Any]) -> None:
     """transformers makes up, with a warning, what is missing from the files."""
-    missing = sorted(found["missing_keys"])
+    missing = sorted(found["missing_keys"], key=lambda name: (not name.endswith(".weight"), name))
     if missing:
         count = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        raise LoadError(f"{folder} has no tensor {missing[0]}{count}.", "Fetch the model anew.")
+        raise LoadError(f"{folder} has no tensor {missing[0]}{count}.", FETCH)

@@ -24,7 +24,7 @@ NEAR = 0.03
 def tensors(module: nn.Module) -> Iterator[Tensor]:
     """Every tensor in memory once; of one that wraps others, as quanto's do, those inside."""
     for tensor in (*module.parameters(), *module.buffers()):
-        yield from _inside(tensor)
+        yield from inside(tensor)
 
 
 def held_bytes(module: nn.Module) -> int:
@@ -102,10 +102,11 @@ def check_products(module: nn.Module) -> None:
 _ELSE = "Leave --weights out, or use --device cpu."
 
 
-def _inside(tensor: Any) -> Iterator[Tensor]:
+def inside(tensor: Any) -> Iterator[Tensor]:
+    """The tensor, or the plain ones that it wraps."""
     if _wraps(tensor):
         for name in tensor.__tensor_flatten__()[0]:
-            yield from _inside(getattr(tensor, name))
+            yield from inside(getattr(tensor, name))
     else:
         yield tensor
 

@@ -239,7 +239,8 @@ def _load_fallback(
         kept = held.held_form(module, method, quantised.bits_of(config), SHORT[dtype])
         held.check_products(module)
         held.check_step(module, method)
-        held.leave_file(module)
+        if not int8:  # which was read, not mapped
+            held.leave_file(module)
     size = held.held_bytes(module)
     heads = int(getattr(text, "num_attention_heads", 0))  # a recurrent model has none
     dense = form == "int4" and kept is None
