@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import warnings
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 
 from specdec import draws
 from specdec.captured import CapturedScorer
+from specdec.contract import NeverCancel, Round
 from specdec.drafters.base import Context
 from specdec.filters import _running
 from specdec.loading import Model, load_model
@@ -20,6 +22,8 @@ from specdec.target import open_scorer, prepare
 from specdec.verify import Rows
 from tests.specdec.test_draft_steps import LAYOUT, PROMPT, SETTINGS, at_once, one_by_one, warm
 from tests.specdec.test_draws import KINDS, both, logits_of, settings
+from tests.specdec.test_one_read import SETTINGS as ONCE
+from tests.specdec.test_one_read import Pair
 from tests.specdec.test_target import IDS, WIDTH, drafted, plain
 from tests.tiny import TOKENS, tiny_model
 
@@ -100,6 +104,25 @@ def test_a_draft_made_there_is_the_one_drawn_one_by_one(model: Model, sampling: 
     first = warm(LeanScorer(model.weights, LAYOUT, 100, TOKENS, False))
     second = warm(LeanScorer(model.weights, LAYOUT, 100, TOKENS, False))
     assert at_once(first, context) == one_by_one(second, context)
+
+
+def test_the_host_waits_once_a_round(model: Model) -> None:
+    """Greedy: no draw is ever made again. torch warns of each wait."""
+    assert model.weights is not None
+    events = Pair.of(model.weights).turn(ONCE[0]).run(NeverCancel())
+    waits = []
+    torch.cuda.set_sync_debug_mode("warn")
+    try:
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            for event in events:
+                if isinstance(event, Round) and event.drafted:
+                    waits.append(len([w for w in seen if "synchroniz" in str(w.message)]))
+                seen.clear()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert len(waits) > 5
+    assert set(waits) == {1}
 
 
 def test_sums_on_the_way_to_a_nucleus_do_not_vary() -> None:

@@ -69,7 +69,8 @@ def test_scores_like_the_model_itself_and_rewinds_rightly(tmp_path: Path, kind: 
     assert torch.allclose(scorer.score(IDS[80:86]), logits[80:86], atol=1e-4)
     scorer.rewind(82)
     assert scorer.length == 82
-    assert torch.allclose(scorer.score(IDS[82:88]), logits[82:88], atol=1e-4)
+    there = torch.tensor(IDS[82:88])
+    assert torch.allclose(scorer.score_tensor(there), logits[82:88], atol=1e-4)
     scorer.rewind(0)
     assert torch.allclose(scorer.score(IDS[:5]), logits[:5], atol=1e-4)
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from specdec import draws, verify
-from specdec.drafters.base import Draft
+from specdec.drafters.base import Draft, Held
 from specdec.errors import EngineError
 from specdec.noise import Noise
 from specdec.request import Sampling
@@ -175,6 +175,21 @@ def test_faulty_logits_are_a_fault_where_they_are_reached(bad: float, temperatur
     assert match_on_device(wrong, rows, Noise(0, 0), 0) == (wrong, Outcome(0, (7,)))
 
 
+@pytest.mark.parametrize("bad", [math.nan, INF, -INF])
+@pytest.mark.parametrize("place", [slice(None), 69])
+def test_a_row_without_numbers_draws_an_id_that_exists(bad: float, place: Any) -> None:
+    """A held draft is scored before anyone sees its tokens; one beyond V would stop the device."""
+    dice = random.Random(3)
+    for case in range(60):
+        logits = logits_of(dice.choice(KINDS), 1, 70, case)
+        logits[:, slice(None) if bad == -INF else place] = bad  # a lone -inf is no fault
+        sight = draws.Sight([1, 2], torch.zeros(1, dtype=torch.int64), 1)
+        keys = torch.tensor(Noise.of(case, [1]).keys(0, 1, "target"))
+        drawn, sure = draws.draw_rows(logits, settings(dice), sight, keys)
+        assert 0 <= int(drawn) < 70
+        assert not bool(sure)
+
+
 class Watch(TorchDispatchMode):
     """Notes operations that make the host wait, and sorts."""
 
@@ -218,13 +233,16 @@ class Elsewhere:
 @pytest.mark.parametrize(
     ("kind", "rule"), [("mps", "match"), ("mps", "reject"), ("cuda", "reject")]
 )
-def test_rows_that_are_judged_here_are_read_once(kind: str, rule: Any) -> None:
+@pytest.mark.parametrize("held", [False, True])
+def test_rows_that_are_judged_here_are_read_once(kind: str, rule: Any, held: bool) -> None:
     logits = logits_of("spread", 4, 200, 1)
     here = Rows(logits, Sampling(temperature=0.9, top_p=0.9), [1, 2], 1)
     there: Any = Elsewhere(kind, logits)
-    draft, noise = Draft((5, 6, 7), (None,) * 3), Noise.of(1, [2])
-    outcome = judge(rule, draft, replace(here, logits=there), noise, 0)
-    assert outcome == judge(rule, draft, here, noise, 0)
+    known, noise = Draft((5, 6, 7), (None,) * 3), Noise.of(1, [2])
+    unread = Draft(held=Held(torch.tensor([5, 6, 7]), torch.ones(3), frozenset({-1})))
+    draft, outcome = judge(rule, unread if held else known, replace(here, logits=there), noise, 0)
+    assert (known, outcome) == judge(rule, known, here, noise, 0)
+    assert draft == replace(known, tops=(1.0,) * 3 if held else ())
     assert there.reads == 1
 
 
