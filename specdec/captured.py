@@ -14,9 +14,10 @@ from torch import Tensor
 
 from specdec import decoder
 from specdec.attention import ALIGN, Step, View
-from specdec.decoder import Weights
+from specdec.decoder import See, Weights
 from specdec.families import Shape
 from specdec.graphs import Graphs, Work
+from specdec.heads.states import States
 from specdec.runner import TILE, Layout, LeanScorer
 
 Progress = Callable[[int, int], None]
@@ -58,6 +59,10 @@ class CapturedScorer(LeanScorer):
         self.graphs = graphs
         self._slates: dict[int, Slate] = {}
 
+    def watch(self, states: States) -> None:
+        """Raises ValueError: what a captured call has inside cannot be seen (yet)."""
+        raise ValueError("captured calls do not hand out the states of their layers")
+
     def prepare(self, progress: Progress) -> None:
         """Capture ahead what fits the bound, small caches first; the cache must be empty.
 
@@ -82,7 +87,7 @@ class CapturedScorer(LeanScorer):
                 break
 
     @torch.inference_mode()
-    def _logits(self, ids: Tensor) -> Tensor:
+    def _logits(self, ids: Tensor, see: See | None = None) -> Tensor:
         rows, (floor, slots) = len(ids), self._span()
         if rows not in self._slates:
             self._slates[rows] = Slate.of(self._weights, rows, self._device)

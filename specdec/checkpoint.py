@@ -154,6 +154,17 @@ class Checkpoint:
             )
         return self._read(name, stored)
 
+    def integers(self, name: str, size: int) -> Tensor:
+        """A table of `size` whole numbers, int64. Raises LoadError naming what is wrong."""
+        stored = self._find(name)
+        if stored.shape != (size,) or stored.dtype not in ("I64", "I32"):
+            raise LoadError(
+                f"{self.folder}: {name} is not a table of {size} whole numbers"
+                f" ({stored.dtype} {stored.shape}).",
+                FETCH,
+            )
+        return self._bytes(name, stored, DTYPES[stored.dtype]).to(torch.int64)
+
     def first(self, name: str, rows: int) -> Tensor:
         """At most the first `rows` rows of a matrix."""
         stored = self._find(name)
@@ -174,6 +185,9 @@ class Checkpoint:
                 f"{self.folder}: {name} holds {dtype or stored.dtype} numbers.",
                 "Use the unquantised version of this model.",
             )
+        return self._bytes(name, stored, dtype)
+
+    def _bytes(self, name: str, stored: Stored, dtype: torch.dtype) -> Tensor:
         tensor = torch.empty(stored.shape, dtype=dtype)
         data: Any = tensor.view(-1).view(torch.uint8).numpy()
         into = memoryview(data)

@@ -5,6 +5,7 @@ Knows weights and layers; nothing of files, rounds or sampling.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -15,6 +16,9 @@ from specdec.attention import Step, Turn, attend, make_turns, rotate, store
 from specdec.families import Shape
 from specdec.linear import Linear
 from specdec.packed import PackedRows
+
+See = Callable[[int, Tensor], None]
+"""Shown what enters each layer, by its index, and what leaves the last, by their number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,21 +75,33 @@ def make_buffers(shape: Shape, slots: int, dtype: torch.dtype, device: torch.dev
 
 
 @torch.inference_mode()
-def hidden_states(weights: Weights, ids: Tensor, buffers: Buffers, step: Step) -> Tensor:
+def hidden_states(
+    weights: Weights, ids: Tensor, buffers: Buffers, step: Step, see: See | None = None
+) -> Tensor:
     """Append ids [m] to the cache and return the last layer's output [m, hidden], before norm."""
     x = _embed(weights, ids)
     for index in range(len(weights.layers)):
+        if see is not None:
+            see(index, x)
         x = _block(weights, index, x, buffers, step)
+    if see is not None:
+        see(len(weights.layers), x)
     return x
 
 
 @torch.inference_mode()
-def fill(weights: Weights, ids: Tensor, buffers: Buffers, step: Step) -> None:
+def fill(
+    weights: Weights, ids: Tensor, buffers: Buffers, step: Step, see: See | None = None
+) -> None:
     """Append ids [m] to the cache and nothing else: the last block stops at its K and V."""
     x = _embed(weights, ids)
     last = len(weights.layers) - 1
     for index in range(last):
+        if see is not None:
+            see(index, x)
         x = _block(weights, index, x, buffers, step)
+    if see is not None:
+        see(last, x)
     _project(weights, index=last, x=x, buffers=buffers, step=step)
 
 
@@ -115,22 +131,36 @@ def _block(weights: Weights, index: int, x: Tensor, buffers: Buffers, step: Step
     query = _project(weights, index, x, buffers, step)
     more = layer.out(attend(shape, query, buffers.kv[index], step, step.views[layer.kind]))
     x = x + (more if layer.norm_out is None else _norm(weights, more, layer.norm_out))
-    gate, up = layer.gate_up(_norm(weights, x, layer.norm_mid)).chunk(2, -1)
-    gate = F.silu(gate) if shape.activation == "silu" else F.gelu(gate, approximate="tanh")
-    more = layer.down(gate * up)
+    more = feed_forward(shape, layer, _norm(weights, x, layer.norm_mid))
     return x + (more if layer.norm_down is None else _norm(weights, more, layer.norm_down))
 
 
+def feed_forward(shape: Shape, layer: Layer, x: Tensor) -> Tensor:
+    """A layer's MLP on what is normalised already: [m, hidden] -> [m, hidden]."""
+    gate, up = layer.gate_up(x).chunk(2, -1)
+    gate = F.silu(gate) if shape.activation == "silu" else F.gelu(gate, approximate="tanh")
+    return layer.down(gate * up)
+
+
 def _project(weights: Weights, index: int, x: Tensor, buffers: Buffers, step: Step) -> Tensor:
-    """Write K and V of these rows; return the rotated queries [m, heads, head_dim]."""
-    shape, layer = weights.shape, weights.layers[index]
-    qkv = layer.qkv(_norm(weights, x, layer.norm_in)).reshape(len(x), -1, shape.head_dim)
+    """As `project`, of what enters the layer."""
+    layer = weights.layers[index]
+    x = _norm(weights, x, layer.norm_in)
+    turn = buffers.turns[layer.kind]
+    return project(weights.shape, layer, x, buffers.kv[index], turn, step)
+
+
+def project(
+    shape: Shape, layer: Layer, x: Tensor, cache: Tensor, turn: Turn | None, step: Step
+) -> Tensor:
+    """Write K and V of rows x; return the rotated queries [m, heads, head_dim]."""
+    qkv = layer.qkv(x).reshape(len(x), -1, shape.head_dim)
     both = shape.heads + shape.kv_heads
     qk, value = qkv[:, :both], qkv[:, both:]
     if layer.qk_norm is not None:
         wide = qk.to(layer.qk_norm.dtype)
         qk = (F.rms_norm(wide, (shape.head_dim,), None, shape.eps) * layer.qk_norm).to(qk.dtype)
-    if (turn := buffers.turns[layer.kind]) is not None:
+    if turn is not None:
         qk = rotate(qk, turn, step.start)
-    store(buffers.kv[index], step.start, qk[:, shape.heads :], value)
+    store(cache, step.start, qk[:, shape.heads :], value)
     return qk[:, : shape.heads]

@@ -16,7 +16,8 @@ from torch import Tensor
 
 from specdec import decoder
 from specdec.attention import Step, make_step
-from specdec.decoder import Weights
+from specdec.decoder import See, Weights
+from specdec.heads.states import States
 
 STEP = 256
 """Cache slots are read in multiples of this, so that a row's geometry follows from its position."""
@@ -88,6 +89,7 @@ class LeanScorer:
         self._buffers = decoder.make_buffers(weights.shape, slots, weights.dtype, device)
         self._length = 0
         self._clean = 0  # leading tokens that whole prefill chunks wrote
+        self._states: States | None = None
 
     @property
     def device(self) -> torch.device:
@@ -102,6 +104,14 @@ class LeanScorer:
     def reusable(self) -> int:
         return self._clean if self.exact else self._length
 
+    def watch(self, states: States) -> None:
+        """Put the states of its layers there from now on, while it is open.
+
+        It costs nothing when nobody asks; the passes compute the same in either case.
+        """
+        states.bind(self)
+        self._states = states
+
     def room(self) -> int:
         most = min(self.layout.width, self.capacity - self._length)
         return min(most, self._span()[1] - self._length) if self.layout.fixed else most
@@ -112,8 +122,14 @@ class LeanScorer:
         if rows == 0 or start + rows > min(border, self.capacity):
             raise ValueError(f"prefill of {rows} tokens at {start}: the chunk ends at {border}")
         step = self._step(start, rows, start + rows, rows, start)
-        decoder.fill(self._weights, self._tensor(ids), self._buffers, step)
+        tap = self._states.tap() if self._states is not None else None
+        see = None if tap is None else tap.see
+        whole = tap is not None and tap.last == len(self._weights.layers)
+        read = decoder.hidden_states if whole else decoder.fill
+        read(self._weights, self._tensor(ids), self._buffers, step, see)
         self._length += rows
+        if self._states is not None and tap is not None:
+            self._states.put(start, tap.rows(rows))
         if self._clean == start and self._length == border:
             self._clean = border
 
@@ -126,8 +142,12 @@ class LeanScorer:
         if not 1 <= rows <= self.room():
             raise ValueError(f"score of {rows} rows at {start}: there is room for {self.room()}")
         rest = layout.padded(rows) - rows
-        logits = self._logits(F.pad(ids, (0, rest)) if rest else ids)
+        tap = self._states.tap() if self._states is not None else None
+        see = None if tap is None else tap.see
+        logits = self._logits(F.pad(ids, (0, rest)) if rest else ids, see)
         self._length += rows
+        if self._states is not None and tap is not None:
+            self._states.put(start, tap.rows(rows))
         return fit_vocab(logits[:rows], self.vocab)
 
     def rewind(self, length: int) -> None:
@@ -135,8 +155,10 @@ class LeanScorer:
             raise ValueError(f"rewind to {length}: {self._length} tokens are cached")
         self._length = length
         self._clean = min(self._clean, length // self.chunk * self.chunk)
+        if self._states is not None:
+            self._states.cut(length)
 
-    def _logits(self, ids: Tensor) -> Tensor:
+    def _logits(self, ids: Tensor, see: See | None = None) -> Tensor:
         """Score `ids` [m], padding included, from the cached length on: [m, rows of the head]."""
         start, rows = self._length, len(ids)
         if self.layout.fixed:
@@ -144,7 +166,7 @@ class LeanScorer:
             step = self._step(start, rows, border, TILE, floor)
         else:
             step = self._step(start, rows, start + rows, rows, start)
-        hidden = decoder.hidden_states(self._weights, ids, self._buffers, step)
+        hidden = decoder.hidden_states(self._weights, ids, self._buffers, step, see)
         return decoder.logits(self._weights, hidden)
 
     def _span(self) -> tuple[int, int]:

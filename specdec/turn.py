@@ -83,6 +83,7 @@ class Turn:
         began = self._now()
         reused = self._target.length
         try:
+            self._drafts.watch(self._target)
             yield from self._prefill(cancel)
             self._drafts.begin(self.tokens)
             while self._reason is None:
@@ -97,6 +98,7 @@ class Turn:
                 yield from self._news(plan, draft)
                 yield self._round(plan, offer, draft, started, began)
         finally:
+            self._drafts.watch(None)
             self._rewind()
         if fault := self._drafts.told():
             yield Notice(fault)

@@ -17,6 +17,7 @@ from specdec.drafters.plan import Offer as Offer
 from specdec.noise import Noise
 from specdec.request import Rule, Sampling
 from specdec.sampling import Law
+from specdec.scorer import Scorer
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,10 @@ class Context:
 
 
 class Drafter(Protocol):
-    """One conversation's drafter. `name` is what the page shows."""
+    """One conversation's drafter. `name` is what the page shows.
+
+    One that `wants_hidden` reads the states of the target's layers: it is a `Watcher` as well.
+    """
 
     name: str
     wants_hidden: bool
@@ -110,3 +114,10 @@ class Drafter(Protocol):
 
     def settle(self, tokens: Sequence[int], accepted: int) -> None:
         """`tokens` is now the whole sequence; the first `accepted` of the last draft were kept."""
+
+
+class Watcher(Protocol):
+    """What a drafter that `wants_hidden` is told beside."""
+
+    def watch(self, target: Scorer | None) -> None:
+        """A reply by `target` begins, before anything is read; with None it has ended."""

@@ -7,10 +7,12 @@ exact (DESIGN 4): a copy's law is one-hot, the model reports its own.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
-from specdec.drafters.base import Context, Draft, Drafter
+from specdec.drafters.base import Context, Draft, Drafter, Watcher
 from specdec.drafters.ngram import NgramDrafter
 from specdec.drafters.plan import Offer
+from specdec.scorer import Scorer
 
 LONG_ENOUGH = 4
 """Tokens of earlier text that must repeat before a copy stands against the model's draft."""
@@ -29,6 +31,11 @@ class CascadeDrafter:
         self._model = model
         self._lookup = lookup
         self._asked: Drafter = model
+
+    def watch(self, target: Scorer | None) -> None:
+        """The model is told, where it wants hidden states."""
+        if self.wants_hidden:
+            cast(Watcher, self._model).watch(target)
 
     def begin(self, tokens: Sequence[int]) -> None:
         """Both begin."""

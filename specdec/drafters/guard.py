@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import TypeVar, cast
 
-from specdec.drafters.base import Context, Draft, Drafter
+from specdec.drafters.base import Context, Draft, Drafter, Watcher
 from specdec.drafters.none import NoDrafter
 from specdec.drafters.plan import Offer
 from specdec.sampling import check
+from specdec.scorer import Scorer
 
 Answer = TypeVar("Answer")
 
@@ -25,8 +26,15 @@ class Guarded:
     def __init__(self, drafter: Drafter, now: Callable[[], float]) -> None:
         self.seconds = 0.0
         self._drafter = drafter
+        self._watcher = cast(Watcher, drafter) if drafter.wants_hidden else None
         self._now = now
         self._untold = ""  # why it failed, until that was said
+
+    def watch(self, target: Scorer | None) -> None:
+        """See `Watcher.watch`; also of one that failed since, when the reply has ended."""
+        if self._watcher is not None:
+            watcher = self._watcher
+            self._ask(lambda: watcher.watch(target), None)
 
     def begin(self, tokens: Sequence[int]) -> None:
         """See `Drafter.begin`."""

@@ -1,0 +1,1 @@
+"""Heads trained to draft for one target from its hidden states. Knows nothing of rounds."""
