@@ -171,12 +171,15 @@ class Controller:
         rows = transcript.messages() if transcript else []
         if transcript and rows:
             transcript.truncate_from(rows[0].id)
+            if session.role == "owner":
+                self._engine.forget(transcript.id)
 
     def delete(self, session: Session, conversation: str) -> None:
         """Stop its reply and delete it for good. Raises SettingError for a guest."""
         owner_only(session)
         self.desk.stop_in(conversation)
         self.chats.delete(session, conversation)
+        self._engine.forget(conversation)
 
     # --- race -----------------------------------------------------------------------------------
 

@@ -147,6 +147,7 @@ class Desk:
             options.rule,
             options.k,
             conversation=transcript.id,
+            remember=session.role == "owner",
         )
         place = Place(transcript, message)
         job: Job[Live] = Job(

@@ -21,6 +21,7 @@ class LaunchOptions:
     dtype: str | None = None
     draft_dtype: str | None = None
     weights: str | None = None
+    ngram_store: bool = True
     port: int = 7860
     host: str = "127.0.0.1"
     share: bool = False
@@ -50,6 +51,12 @@ def parse(argv: Sequence[str]) -> LaunchOptions:
     add("--dtype", choices=DTYPES, help="numbers the target computes in")
     add("--draft-dtype", choices=DRAFT_DTYPES, help="numbers the draft computes in")
     add("--weights", choices=WEIGHTS, help="form of the target's weights; see README, Limits")
+    add(
+        "--no-ngram-store",
+        dest="ngram_store",
+        action="store_false",
+        help="neither read nor keep earlier replies for n-gram drafts",
+    )
     add("--port", type=int, help=f"first port to try (default {default.port})")
     add("--host", help=f"address to listen on (default {default.host}: this machine only)")
     add("--share", action="store_true", help="make a public link; asks for a password")

@@ -67,6 +67,7 @@ def _start(
             draft_dtype=options.draft_dtype,
             weights=options.weights or settings.settings.weights,
             offline=options.offline,
+            ngram_store=options.ngram_store,
         )
     )
     folder_of_page = _empty_folder()

@@ -194,4 +194,5 @@ def _session(pair: Pair, ground: Ground, runner: RunnerChoice, drafting: Draftin
         runner=runner.runner,
         open_scorer=open_runner,
         make_length=make_length,
+        store=drafting.store,
     )

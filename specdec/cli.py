@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import fields
 
-from specdec import catalogue, cli_check
+from specdec import catalogue, cli_check, cli_store
 from specdec.bench import command as bench
 from specdec.contract import (
     ChatEngine,
@@ -61,8 +61,15 @@ def _parser() -> argparse.ArgumentParser:
     generate = commands.add_parser("generate", help="make one reply")
     _engine_arguments(generate)
     _request_arguments(generate)
+    generate.add_argument(
+        "--no-ngram-store",
+        dest="ngram_store",
+        action="store_false",
+        help="neither read nor keep earlier replies for n-gram drafts",
+    )
     generate.set_defaults(run=_generate)
     cli_check.add_command(commands, _engine_arguments, _options)
+    cli_store.add_command(commands)
     bench.add_command(commands, _engine_arguments, _options)
     training.add_command(commands, _options)
     return parser
@@ -126,6 +133,7 @@ def _generate(args: argparse.Namespace) -> int:
         args.rule,
         args.k,
         runner=args.runner,
+        remember=True,
     )
     catalogue.check_ids(_options(args), args.target, args.draft)
     prepare()
@@ -150,6 +158,7 @@ def _load(engine: ChatEngine, args: argparse.Namespace) -> None:
 
 
 def _print_reply(engine: ChatEngine, request: ChatRequest, as_json: bool) -> int:
+    finished = False
     for event in engine.stream(request, NeverCancel()):
         if isinstance(event, Failed):
             raise event.error.revive()
@@ -162,8 +171,10 @@ def _print_reply(engine: ChatEngine, request: ChatRequest, as_json: bool) -> int
                 print(json.dumps(_as_json(event), ensure_ascii=False))
             else:
                 print(f"\n\n{event.metrics.tok_s:.1f} tok/s", file=sys.stderr)
-            return 0
-    raise EngineError("The reply ended without saying why.", "Please report this.")
+            finished = True  # the engine may still have something to keep
+    if not finished:
+        raise EngineError("The reply ended without saying why.", "Please report this.")
+    return 0
 
 
 def _remarks(event: Event) -> tuple[str, ...]:

@@ -193,6 +193,10 @@ class ChatEngine(Protocol):
     def verify(self, reply: Reply, cancel: Cancel) -> Comparison:
         """Decode plainly from an empty cache and compare ids."""
 
+    def forget(self, conversation: str) -> None:
+        """Keep nothing of this conversation for later drafts; a reply being made meanwhile is not
+        kept either. Raises StoreError where that cannot be done."""
+
     def status(self) -> Status:
         """Answers at once, also while loading or answering."""
 

@@ -20,7 +20,10 @@ from specdec.drafters.cascade import CascadeDrafter
 from specdec.drafters.model import ModelDrafter
 from specdec.drafters.ngram import NgramDrafter
 from specdec.drafters.none import NoDrafter
+from specdec.drafters.store import ReplyStore
+from specdec.drafters.store_file import folder_of
 from specdec.errors import DeviceError, PairError, SpecdecError
+from specdec.folder import fingerprint
 from specdec.linear import has_fbgemm
 from specdec.loading import Model
 from specdec.options import QUANTISED
@@ -41,7 +44,8 @@ _NO_FORM = Choice("-", "no weights")
 class Drafting:
     """The drafter, why it was chosen, and all candidates.
 
-    `seconds` is what a drafted token takes, `reading` what one of a chunk takes to be read.
+    `seconds` is what a drafted token takes, `reading` what one of a chunk takes to be read. `store`
+    is what its copies may come from beside the conversation, once it is lent.
     """
 
     drafter: Drafter
@@ -51,6 +55,7 @@ class Drafting:
     reading: float = 0.0
     options: tuple[DraftOption, ...] = ()
     notices: tuple[str, ...] = ()
+    store: ReplyStore | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +108,8 @@ def _make(
     if chosen.id == pairing.NONE:
         return Drafting(NoDrafter(), choice, options=options)
     if chosen.id == pairing.NGRAM:
-        return Drafting(NgramDrafter(), choice, options=options)
+        store = _store(depot, ground)
+        return Drafting(NgramDrafter(store), choice, options=options, store=store)
     return _load(depot, ground, choice, options)
 
 
@@ -220,15 +226,25 @@ def _load(
     ends = end_ids(ground.files.folder, ground.tokenizer)
     reach = max(2 * scorer.chunk, int(_READ * seconds / reading))
     drafter = ModelDrafter(scorer, choice.value, vocab, ends, reach)
+    store = _store(depot, ground)
     return Drafting(
-        CascadeDrafter(drafter, NgramDrafter()),
+        CascadeDrafter(drafter, NgramDrafter(store)),
         replace(choice, reason=f"{choice.reason}; copies what repeats (n-gram) first"),
         replace(kept, reason=f"{kept.reason}: {seconds * 1e3:.1f} ms a token"),
         seconds,
         reading,
         options,
         tuple(text for text in (files.label, model.reason, *model.notes, eager) if text),
+        store,
     )
+
+
+def _store(depot: Depot, ground: Ground) -> ReplyStore | None:
+    """Earlier replies in the target's own tokens; None where none may be kept."""
+    if not depot.options.ngram_store:
+        return None
+    folder = folder_of(depot.options.data_dir)
+    return ReplyStore(folder, fingerprint(ground.files.folder), len(ground.tokenizer))
 
 
 def _capture(depot: Depot, files: Files, scorer: Scorer) -> str:

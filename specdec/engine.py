@@ -34,6 +34,7 @@ from specdec.contract import (
 )
 from specdec.detokenize import TextStream
 from specdec.drafters.none import NoDrafter
+from specdec.drafters.store_file import forget
 from specdec.errors import EngineError, SpecdecError
 from specdec.metrics import Metrics
 from specdec.noise import Noise
@@ -103,6 +104,10 @@ class LocalEngine:
                     raise EngineError("Verify was cancelled while it waited.")
             session = self._need_session()
             return compare(session, reply, cancel)
+
+    def forget(self, conversation: str) -> None:
+        """See `ChatEngine.forget`; the reply being made sees it when it ends."""
+        forget(self._options.data_dir, conversation)
 
     def status(self) -> Status:
         """Answers at once, also while loading or answering."""
@@ -181,7 +186,10 @@ class LocalEngine:
         text = TextStream(session.decode, sampling.stop)
         length = session.make_length(request.k if speculates else 0, request.conversation)
         turn = Turn(task, cached.scorer, drafter, length, text)
-        yield from _guarded(turn, cached, _Either(cancel, self._closed))
+        with session.lent(request) as lease:
+            yield from _guarded(turn, cached, _Either(cancel, self._closed))
+            if lease:
+                lease.keep(turn.reply)
 
 
 def _noted(what: str, error: Exception) -> ErrorInfo:

@@ -22,3 +22,4 @@ class EngineOptions:
     weights: str | None = None  # of the target, one of WEIGHTS; None = as published
     offline: bool = False
     context: int | None = None  # most tokens of prompt + reply; None = what fits
+    ngram_store: bool = True  # earlier replies may serve n-gram drafts; False: none read or kept

@@ -29,6 +29,7 @@ from specdec.contract import (
     Reply,
     Status,
 )
+from specdec.drafters.store_file import forget
 from specdec.errors import EngineError, SpecdecError
 from specdec.metrics import Metrics
 from specdec.options import EngineOptions
@@ -94,6 +95,10 @@ class ProcessEngine:
         """Raises EngineError when no model is loaded or the comparison was cancelled."""
         result: Comparison = next(self._need_worker().call("verify", (reply,), cancel))
         return result
+
+    def forget(self, conversation: str) -> None:
+        """Done here, on the files: the worker sees it, whatever it does now."""
+        forget(self._options.data_dir, conversation)
 
     def status(self) -> Status:
         """Answered here, at once; "ready" only while the worker lives."""

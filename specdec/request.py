@@ -75,6 +75,8 @@ class ChatRequest:
 
     `conversation` names whose cached prefix may be reused. `fresh` starts from an empty cache, as
     the race and Verify do. `runner` picks the scoring path; auto is what was measured at load.
+    `remember` lets n-gram drafts read the earlier replies of this machine's owner, and keeps this
+    one for later: never for a guest, and never where `fresh` is asked.
     """
 
     messages: tuple[Message, ...]
@@ -85,6 +87,7 @@ class ChatRequest:
     conversation: str = ""
     fresh: bool = False
     runner: Runner = "auto"
+    remember: bool = False
 
     def __post_init__(self) -> None:
         """Raises SettingError for an unknown mode, rule or runner, or k outside 0..MAX_K."""

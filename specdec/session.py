@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from specdec.detokenize import Decode
 from specdec.drafters.base import Drafter
 from specdec.drafters.plan import Length
+from specdec.drafters.store import Lease, ReplyStore
 from specdec.pair import Pair
 from specdec.prompt import PromptBuilder
 from specdec.request import ChatRequest, Runner
@@ -58,7 +60,10 @@ class MakeLength(Protocol):
 
 @dataclass(slots=True)
 class Session:
-    """`open_scorer` makes the runner that was not chosen, when a race or a check asks for it."""
+    """`open_scorer` makes the runner that was not chosen, when a race or a check asks for it.
+
+    `store` is what n-gram drafts may copy from beside the conversation; None: nothing is kept.
+    """
 
     pair: Pair
     prompts: PromptBuilder
@@ -68,6 +73,7 @@ class Session:
     runner: Runner  # what "auto" means: static or fast
     open_scorer: Callable[[Runner], Scorer]
     make_length: MakeLength
+    store: ReplyStore | None = None
     _scorers: dict[Runner, Cached] = field(default_factory=dict)
 
     def scorer(self, runner: Runner) -> tuple[Runner, Cached]:
@@ -76,6 +82,12 @@ class Session:
         if name not in self._scorers:
             self._scorers[name] = Cached(self.open_scorer(name))
         return name, self._scorers[name]
+
+    def lent(self, request: ChatRequest) -> AbstractContextManager[Lease | None]:
+        """The store, open for this reply alone, where the request may use it; else None."""
+        if self.store is None or request.fresh or not request.remember:
+            return nullcontext()
+        return self.store.lending(request.conversation)
 
     def speculates(self, request: ChatRequest) -> bool:
         """Whether this request drafts at all."""

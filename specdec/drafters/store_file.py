@@ -128,6 +128,12 @@ def forget(data_dir: Path, conversation: str | None = None) -> int:
     return dropped
 
 
+def kept_in(data_dir: Path) -> tuple[int, int]:
+    """How many replies are kept, of all tokenizers, and the bytes of their ids."""
+    replies = [reply for path in _files(folder_of(data_dir)) for reply in read(path)]
+    return len(replies), sum(len(reply.ids) for reply in replies)
+
+
 def epoch(folder: Path) -> str:
     """Another text after each `forget`: what was begun before one must not be kept after it."""
     try:

@@ -93,6 +93,7 @@ class FakeEngine:
         self.requests: list[ChatRequest] = []
         self.events: list[Event] = []
         self.loads: list[tuple[str | None, str | None]] = []
+        self.forgotten: list[str] = []  # conversations
         self.abandoned: list[str] = []  # targets whose load was left before its end
         self.running = 0  # replies being made now
         self.closed = False
@@ -262,6 +263,10 @@ class FakeEngine:
         if at is None or at >= len(reply.ids):
             return Comparison(True, len(reply.ids))
         return Comparison(False, at + 1, at, 0.02, " otherwise", " so")
+
+    def forget(self, conversation: str) -> None:
+        """Remembered, nothing else."""
+        self.forgotten.append(conversation)
 
     def status(self) -> Status:
         """What the script made of it."""

@@ -229,3 +229,16 @@ def test_leaving_the_watch_does_not_end_the_reply(kit: Kit) -> None:
     job = kit.controller.desk.send(kit.owner(), "hello", OPTIONS)
     asyncio.run(glance())
     assert finish(job).reason == "end"
+
+
+@pytest.mark.parametrize("how", ["clear", "delete"])
+def test_what_is_deleted_serves_no_later_draft(kit: Kit, how: str) -> None:
+    owner = kit.owner()
+    finish(kit.controller.desk.send(owner, "hello", OPTIONS))
+    conversation = owner.conversation
+    assert kit.engine.requests[-1].conversation == conversation
+    if how == "clear":
+        kit.controller.clear(owner)
+    else:
+        kit.controller.delete(owner, conversation)
+    assert kit.engine.forgotten == [conversation]

@@ -25,6 +25,20 @@ def test_nothing_a_guest_writes_is_stored(kit: Kit) -> None:
     assert len(kit.engine.requests[-1].messages) == 3
 
 
+def test_only_the_owners_replies_use_and_fill_the_store_of_earlier_ones(kit: Kit) -> None:
+    """And a race, which starts from nothing, does neither, whoever asks for it."""
+    finish(kit.controller.desk.send(kit.guest(), "a secret", OPTIONS))
+    finish(kit.controller.desk.regenerate(kit.guest(), OPTIONS))
+    finish(kit.controller.race(kit.guest(), "race me", OPTIONS, ("standard", "speculative")))
+    finish(kit.controller.race(kit.owner(), "race me", OPTIONS, ("standard", "speculative")))
+    assert {request.remember for request in kit.engine.requests} == {False}
+    finish(kit.controller.desk.send(kit.owner(), "mine", OPTIONS))
+    assert kit.engine.requests[-1].remember
+    kit.controller.clear(kit.guest())
+    kit.controller.new(kit.guest())
+    assert kit.engine.forgotten == []
+
+
 @pytest.mark.parametrize(
     "act",
     [

@@ -41,6 +41,23 @@ def test_the_pair_of_the_command_line_is_a_first_choice_not_what_the_engine_fall
     assert not {"smollm2-135m-instruct", "ngram"} & set(map(str, given))
 
 
+@pytest.mark.parametrize("words", [[], ["--no-ngram-store"]])
+def test_the_switch_of_the_store_reaches_the_engine(tmp_path: Path, words: list[str]) -> None:
+    seen: list[EngineOptions] = []
+
+    def make(options: EngineOptions) -> ChatEngine:
+        seen.append(options)
+        raise _SeenError
+
+    ending = Ending()
+    try:
+        with pytest.raises(_SeenError):
+            run._start(parse([*words, "--port", "0"]), tmp_path, make, print, ending)
+    finally:
+        ending.close()
+    assert seen[0].ngram_store is not bool(words)
+
+
 @pytest.mark.parametrize(
     ("words", "kept", "want"),
     [([], None, None), ([], "packed", "packed"), (["--weights", "bf16"], "packed", "bf16")],

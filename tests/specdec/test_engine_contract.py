@@ -165,3 +165,21 @@ def test_a_failed_load_is_an_event_with_a_hint(engine: ChatEngine, tmp_path: Pat
     assert engine.status().state == "failed"
     assert before is not None
     assert isinstance(list(engine.load(before.target.value, before.draft.value))[-1], Loaded)
+
+
+def test_a_conversation_can_be_forgotten_at_any_time(engine: ChatEngine) -> None:
+    engine.forget("never heard of")
+    events = engine.stream(ask("tell me", remember=True, conversation="one"), NeverCancel())
+    first = next(event for event in events if isinstance(event, Round))
+    engine.forget("one")
+    rest = list(events)
+    assert first.ids
+    assert isinstance(rest[-1], Finished)
+    engine.forget("one")
+
+
+def test_what_is_remembered_changes_no_word(engine: ChatEngine) -> None:
+    request = ask("tell me again", remember=True, conversation="two")
+    replies = [reply(engine, request)[1].ids for _ in range(3)]
+    engine.forget("two")
+    assert replies.count(replies[0]) == 3
