@@ -15,6 +15,7 @@ import torch
 from specdec import device, forms, measure, memory, pairing
 from specdec.depot import Depot, Files, free_bytes, memory_form
 from specdec.device import DeviceChoice
+from specdec.draft_form import draft_form, why_form
 from specdec.drafters.base import Drafter
 from specdec.drafters.cascade import CascadeDrafter
 from specdec.drafters.model import ModelDrafter
@@ -24,7 +25,7 @@ from specdec.drafters.store import ReplyStore
 from specdec.drafters.store_file import folder_of
 from specdec.errors import DeviceError, PairError, SpecdecError
 from specdec.folder import fingerprint
-from specdec.linear import has_fbgemm
+from specdec.head_drafting import no_states, open_head
 from specdec.loading import Model
 from specdec.options import QUANTISED
 from specdec.pair import Choice, DraftOption, Phase
@@ -134,9 +135,11 @@ def _rank(
     if wanted is not None and wanted not in (pairing.NGRAM, pairing.NONE):
         entry = depot.registry.get(wanted)
         candidates, name = [*candidates, entry], entry.id
+    why = no_states(ground.model)
+    heads = [entry for entry in candidates if why and "head" in entry.roles]
     options = pairing.rank_drafts(
         target,
-        [entry for entry in candidates if entry.id not in failed],
+        [entry for entry in candidates if entry.id not in failed and entry not in heads],
         depot.store,
         free_bytes(where.device),
         target_form=_target_form(depot, ground),
@@ -145,6 +148,8 @@ def _rank(
         target_loaded=True,
         hub_reachable=depot.hub_reachable,
     )
+    barred = [DraftOption(entry.id, entry.name, "rejected", why, usable=False) for entry in heads]
+    options = (*options[:-2], *barred, *options[-2:])
     if name is not None:
         return _asked_for(options, name)
     gone = [
@@ -187,25 +192,13 @@ def _target_form(depot: Depot, ground: Ground) -> memory.Form:
     return forms.target_form(ground.files, ground.where, depot.options.weights)
 
 
-def draft_form(asked: str | None, where: DeviceChoice) -> memory.Form:
-    """What a draft will run in: on a CPU quantised unless asked otherwise, and there only.
-
-    4 bits, or 8 where the target runs on fbgemm: such a CPU computes longer on 4 than it reads 8.
-    """
-    if where.device.type == "cpu" and asked in (None, *QUANTISED):
-        if asked is None:
-            return "int8" if where.form == "fp16" else "int4"
-        return "int8" if asked == "int8" and has_fbgemm() else "int4"
-    if asked in (None, *QUANTISED):
-        return memory_form(where.dtype)
-    return memory_form(device.DTYPES[asked])
-
-
 def _load(
     depot: Depot, ground: Ground, choice: Choice, options: tuple[DraftOption, ...]
 ) -> Drafting:
     files = depot.ready(depot.registry.get(choice.value))
     form = draft_form(depot.options.draft_dtype, ground.where)
+    if "head" in files.entry.roles:
+        return _load_head(depot, ground, files, choice, options)
     if form == "int4" or form == "int8":
         model = depot.load(files, ground.where.device, torch.bfloat16, form)
     else:
@@ -222,7 +215,7 @@ def _load(
     seconds = measure.step_seconds(scorer, [1], repeats=8)[1]
     reading = measure.reading_seconds(scorer)
     real = model.form if model.form in QUANTISED else memory_form(model.dtype)
-    kept = model.quantised or Choice(real, _why(depot, ground.where, real))
+    kept = model.quantised or Choice(real, why_form(depot.options.draft_dtype, ground.where, real))
     ends = end_ids(ground.files.folder, ground.tokenizer)
     reach = max(2 * scorer.chunk, int(_READ * seconds / reading))
     drafter = ModelDrafter(scorer, choice.value, vocab, ends, reach)
@@ -235,6 +228,38 @@ def _load(
         reading,
         options,
         tuple(text for text in (files.label, model.reason, *model.notes, eager) if text),
+        store,
+    )
+
+
+def _load_head(
+    depot: Depot, ground: Ground, files: Files, choice: Choice, options: tuple[DraftOption, ...]
+) -> Drafting:
+    asked, where = depot.options.draft_dtype, ground.where
+    form = draft_form(asked, where)
+    dtype = torch.bfloat16 if form in QUANTISED else device.DTYPES[form]
+    matrices = form if form in ("int4", "int8") else device.form_of(where.device, dtype)[0]
+    depot.show(Phase("measuring", files.entry.id, "a step of the head"))
+    ends = end_ids(ground.files.folder, ground.tokenizer)
+    made = open_head(
+        files.folder,
+        ground.model,
+        dtype,
+        matrices,
+        choice.value,
+        len(ground.tokenizer),
+        ground.context,
+        ends,
+    )
+    store = _store(depot, ground)
+    return Drafting(
+        CascadeDrafter(made.drafter, NgramDrafter(store)),
+        replace(choice, reason=f"{choice.reason}; copies what repeats (n-gram) first"),
+        Choice(form, f"{why_form(asked, where, form)}: {made.seconds * 1e3:.1f} ms a token"),
+        made.seconds,
+        made.reading,
+        options,
+        (files.label,) if files.label else (),
         store,
     )
 
@@ -269,20 +294,3 @@ def _check(scorer: Scorer, name: str) -> None:
             "Choose another draft, or another --draft-dtype.",
         ) from error
     scorer.rewind(0)
-
-
-def _why(depot: Depot, where: DeviceChoice, real: str) -> str:
-    """Why the draft runs in this form, by what is known and not by what is hoped."""
-    asked = depot.options.draft_dtype
-    cpu = where.device.type == "cpu"
-    if real in QUANTISED:
-        if asked == real:
-            return "asked for"
-        if asked is not None:
-            return f"this CPU has no fbgemm for {asked}"
-        return f"{real} by default on such a CPU" if real == "int8" else "int4 by default on a CPU"
-    if asked not in (None, *QUANTISED):
-        return "asked for"
-    if asked or cpu:
-        return "not quantised, which the lean decoder alone runs, on a CPU alone"
-    return "as the target"

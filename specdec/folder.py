@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from specdec.errors import LoadError
+from specdec.heads.shape import is_head
 
 INDEX = "model.safetensors.index.json"
 PACKED = "packed.gguf"
@@ -20,13 +21,16 @@ _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 def problem(folder: Path) -> str | None:
     """Why the folder cannot be loaded, naming the file; None when it is whole."""
-    for name in ("config.json", "tokenizer.json"):
-        if not (folder / name).is_file():
-            return f"{folder / name} is missing"
-    if not isinstance(_json(folder / "config.json"), dict):
+    if not (folder / "config.json").is_file():
+        return f"{folder / 'config.json'} is missing"
+    config, text = _json(folder / "config.json"), folder / "tokenizer.json"
+    if not isinstance(config, dict):
         return f"{folder / 'config.json'} is not readable JSON"
-    if not _closed(folder / "tokenizer.json"):
-        return f"{folder / 'tokenizer.json'} is cut short"
+    if not is_head(config):  # a head's ids are its target's
+        if not text.is_file():
+            return f"{text} is missing"
+        if not _closed(text):
+            return f"{text} is cut short"
     shards = weight_files(folder)
     if isinstance(shards, str):
         return shards

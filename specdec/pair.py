@@ -93,7 +93,7 @@ class ModelInfo:
     id: str
     name: str
     family: str
-    roles: tuple[str, ...]  # "target", "draft"
+    roles: tuple[str, ...]  # "target", "draft", "head"
     parameters: int | None
     bytes: int | None
     licence: str | None

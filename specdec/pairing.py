@@ -103,7 +103,11 @@ def _judge(
         return DraftOption(draft.id, draft.name, verdict, reason, reads, on_disk, ok or usable)
 
     said = "tokens not compared yet"
-    if folder is not None and target_folder is not None:
+    if "head" in draft.roles:
+        said = _trained_for(draft, target)
+        if not said.startswith("trained"):
+            return option(False, said, usable=on_disk)
+    elif folder is not None and target_folder is not None:
         try:
             same = tokens.compare(target_folder, folder)
         except LoadError as error:
@@ -123,6 +127,15 @@ def _judge(
     if draft.context is not None and target.context is not None and draft.context < target.context:
         said += f"; drafts up to its own context of {draft.context} tokens"  # A37
     return option(True, said)
+
+
+def _trained_for(head: Entry, target: Entry) -> str:
+    """What is known of a head's target; whether their widths agree is seen when it is loaded."""
+    if head.trained_for is None:
+        return "a head, whose config does not say for which target"
+    if head.trained_for.lower() in (target.id.lower(), (target.repo or "").lower()):
+        return "trained for this target"
+    return f"a head for {head.trained_for}"
 
 
 def _order(option: DraftOption, same_family: bool) -> tuple[bool, float, bool]:

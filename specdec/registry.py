@@ -15,6 +15,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from specdec.errors import RegistryError, UnknownModelError
+from specdec.heads.shape import head_shape, is_head
 from specdec.shape import Shape
 
 USER_FILE = "models.json"
@@ -60,12 +61,16 @@ class Packaged(_Frozen):
 
 
 class Entry(_Frozen):
-    """One model. `tokens` names a group that is likely to share tokens; files decide (pairing)."""
+    """One model. `tokens` names a group that is likely to share tokens; files decide (pairing).
+
+    A "head" drafts for one target only, from its hidden states: `trained_for` is its id, or what
+    a local head's config.json names.
+    """
 
     id: str = Field(min_length=1)
     name: str = Field(min_length=1)
     family: str = Field(min_length=1)
-    roles: tuple[Literal["target", "draft"], ...] = Field(min_length=1)
+    roles: tuple[Literal["target", "draft", "head"], ...] = Field(min_length=1)
     tokens: str | None = None
     repo: str | None = None
     revision: str | None = None
@@ -73,6 +78,7 @@ class Entry(_Frozen):
     bytes: int | None = Field(default=None, gt=0)
     parameters: int | None = Field(default=None, gt=0)
     active_parameters: int | None = Field(default=None, gt=0)  # of a mixture of experts
+    trained_for: str | None = None
     licence: str | None = None
     context: int | None = Field(default=None, gt=0)
     gated: bool | None = None
@@ -126,15 +132,18 @@ class Registry:
         return [entry for entry in self if "target" in entry.roles]
 
     def drafts_for(self, target: Entry) -> list[Entry]:
-        """Drafts likely to share the target's tokens and to be smaller; files decide later."""
+        """Heads trained for it, and drafts likely to share its tokens and smaller: files decide."""
         return [
             entry
             for entry in self
-            if "draft" in entry.roles
-            and entry.id != target.id
-            and target.tokens is not None
-            and entry.tokens == target.tokens
-            and not (entry.size and target.size and entry.size >= target.size)
+            if ("head" in entry.roles and entry.trained_for == target.id)
+            or (
+                "draft" in entry.roles
+                and entry.id != target.id
+                and target.tokens is not None
+                and entry.tokens == target.tokens
+                and not (entry.size and target.size and entry.size >= target.size)
+            )
         ]
 
 
@@ -193,7 +202,9 @@ def local_entry(folder: Path) -> Entry:
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         text = config.get("text_config", config)
-        shape = Shape.of_config(config)
+        head = is_head(config)
+        shape = None if head else Shape.of_config(config)
+        whom = head_shape(config).target if head else None
     except (OSError, ValueError, AttributeError) as error:
         raise RegistryError(
             f"{folder} holds no readable config.json: {error}.",
@@ -203,8 +214,9 @@ def local_entry(folder: Path) -> Entry:
     return Entry(
         id=str(folder),
         name=folder.name,
-        family=str(config.get("model_type", "unknown")),
-        roles=("target", "draft"),
+        family="EAGLE-3" if head else str(config.get("model_type", "unknown")),
+        roles=("head",) if head else ("target", "draft"),
+        trained_for=whom or None,
         bytes=weights or None,
         context=text.get("max_position_embeddings"),
         shape=shape,

@@ -25,9 +25,9 @@ from specdec.bench.plan import LAW, Plan
 from specdec.bench.race import Tell, race
 from specdec.bench.sample import Contender
 from specdec.device import DeviceChoice
+from specdec.draft_form import draft_form
 from specdec.drafters.length import DraftCost, FixedLength, Lengths
 from specdec.drafters.model import ModelDrafter
-from specdec.drafting import draft_form
 from specdec.errors import SettingError
 from specdec.linear import Form
 from specdec.loading import Model

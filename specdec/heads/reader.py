@@ -16,7 +16,7 @@ from specdec.decoder import Layer, Weights
 from specdec.errors import LoadError
 from specdec.heads.module import Head
 from specdec.heads.shape import HeadShape, head_shape
-from specdec.linear import Form, Linear
+from specdec.linear import Form, Linear, can_pack_int4, make
 from specdec.matrices import Matrices
 from specdec.packed import PackedRows
 
@@ -56,7 +56,7 @@ class _Reader:
         self._read: set[str] = set()
 
     def head(self, target: Weights) -> Head:
-        shape, hidden = self._shape, self._shape.block.hidden
+        shape, hidden, ids = self._shape, self._shape.block.hidden, self._ids()
         made = Head(
             shape=shape,
             dtype=self._matrices.dtype,
@@ -66,8 +66,8 @@ class _Reader:
             norm_hidden=self._vector(self._name("hidden_norm"), hidden),
             layer=self._layer(),
             norm=self._vector("norm", hidden),
-            out=self._matrix(("lm_head",), (shape.drafts,), hidden),
-            ids=self._ids(),
+            out=self._out(target, ids),
+            ids=ids,
         )
         rest = sorted(self._checkpoint.where.keys() - self._read - set(UNREAD))
         if rest := [name for name in rest if not name.endswith("rotary_emb.inv_freq")]:
@@ -120,6 +120,23 @@ class _Reader:
                 _USE,
             )
         return target.embed
+
+    def _out(self, target: Weights, ids: Tensor | None) -> Linear:
+        """The output matrix; a head without one takes the target's rows of its ids."""
+        shape, matrices = self._shape, self._matrices
+        if "lm_head.weight" in self._checkpoint:
+            return self._matrix(("lm_head",), (shape.drafts,), shape.block.hidden)
+        table = target.embed if target.shape.tied else getattr(target.head, "weight", None)
+        if target.shape.hidden != shape.block.hidden or table is None:
+            raise LoadError(
+                f"{self._checkpoint.folder} has no lm_head, and the target's cannot stand for it.",
+                _USE,
+            )
+        rows = torch.arange(shape.drafts, device=matrices.device) if ids is None else ids
+        weight = table[rows] if isinstance(table, Tensor) else table(rows)
+        weight = weight.to(matrices.device, matrices.dtype)
+        form = matrices.form
+        return make(weight, None, "dense" if form == "int4" and not can_pack_int4(weight) else form)
 
     def _ids(self) -> Tensor | None:
         """d2t holds how far an id of the head's lies below the target's."""
