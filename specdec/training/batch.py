@@ -79,6 +79,14 @@ class BatchDecoder:
         taps = torch.cat([tapped[index] for index in self._taps], -1) if self._taps else x[..., :0]
         return States(taps, self._norm(x, weights.norm))
 
+    def prefix(self, length: int) -> Tensor:
+        """A copy of the first sequence's cache: [layers, 2, kv_heads, length, head_dim]."""
+        return self._kv[:, :, 0, :, :length].clone()
+
+    def begin(self, row: int, prefix: Tensor) -> None:
+        """Let a sequence begin with what `prefix` gave, whoever wrote it."""
+        self._kv[:, :, row, :, : prefix.shape[3]] = prefix
+
     @torch.inference_mode()
     def logits(self, last: Tensor) -> Tensor:
         """`last` [..., hidden] -> [..., rows of the matrix], in the model's dtype."""

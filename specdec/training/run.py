@@ -15,21 +15,24 @@ import torch
 
 from specdec import device
 from specdec.checkpoint import read_config
+from specdec.decoder import Weights
 from specdec.depot import Depot, Files
 from specdec.device import DeviceChoice
 from specdec.errors import SettingError
 from specdec.families import Shape, shape_of
 from specdec.loading import Model
-from specdec.tokenizer import load_tokenizer
+from specdec.tokenizer import end_ids, load_tokenizer
 from specdec.training import export, files, lessons, vocab
 from specdec.training.chats import Chat, read_chats, split
 from specdec.training.clock import Clock
+from specdec.training.frame import frame_of
 from specdec.training.lessons import Shelf
 from specdec.training.module import DraftHead, Size
 from specdec.training.plan import Plan
 from specdec.training.practice import Ends
 from specdec.training.teacher import Teacher, frozen_ends, taps_of
 from specdec.training.train import Pace, Trainer
+from specdec.training.write import ChatFiles, Writer, write_chats
 
 Say = Callable[[str], None]
 
@@ -84,14 +87,14 @@ class _Loaded:
         self._depot, self._student, self._say = depot, student, say
         self._model: Model | None = None
 
-    def model(self) -> Model:
-        """Load, the first time. Raises SettingError where only transformers can run it."""
+    def weights(self) -> Weights:
+        """Load, the first time."""
         if self._model is None:
-            student = self._student
-            self._say(f"loading {student.files.entry.id}")
-            where = student.where
+            student, where = self._student, self._student.where
+            self._say(f"loading {student.files.entry.id} in {where.dtype_choice.value}")
             self._model = self._depot.load(student.files, where.device, where.dtype, where.form)
-        return self._model
+        assert self._model.weights is not None  # _student refused what transformers alone can run
+        return self._model.weights
 
     def drop(self) -> None:
         """Let the memory go: training needs it."""
@@ -144,7 +147,23 @@ def _texts(
 ) -> list[Chat]:
     if plan.data is not None:
         return read_chats(plan.data, student.tokenizer)
-    raise SettingError("The target cannot write chats yet.", "Use --data.")
+    assert plan.write is not None
+    tokenizer, folder = student.tokenizer, student.files.folder
+    frame = frame_of(tokenizer, end_ids(folder, tokenizer))
+
+    def open_writer(rows: int) -> Writer:
+        return Writer(loaded.weights(), student.vocab, frame, rows)
+
+    def go_on() -> bool:
+        return clock.before(WRITE_UNTIL)
+
+    def told(text: str) -> None:
+        clock.save()
+        say(text)
+
+    kept = ChatFiles(work / "chats")
+    write_chats(kept, plan.write, plan.seed, open_writer, go_on, told)
+    return list(kept)
 
 
 def _lessons(
@@ -176,9 +195,7 @@ def _lessons(
     def teach(chats: Any) -> list[Any]:
         nonlocal teacher
         if teacher is None:
-            weights = loaded.model().weights
-            assert weights is not None  # _student refused the others
-            teacher = Teacher(weights, student.vocab)
+            teacher = Teacher(loaded.weights(), student.vocab)
         return teacher.lessons(chats)
 
     def go_on(part: int) -> bool:

@@ -1,4 +1,4 @@
-"""The unrolled head: step by step what a chain of drafts computes, and what `specdec/heads` runs."""
+"""The unrolled head: each step what a chain of drafts computes, and what `specdec/heads` runs."""
 
 from __future__ import annotations
 
