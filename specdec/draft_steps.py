@@ -7,31 +7,32 @@ verifies. For the rule `match` only: there a draft's own law is not asked for.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 
 from specdec.drafters.base import Context, Held
 from specdec.draws import Sight, draw_rows, on_device
-from specdec.runner import LeanScorer
-from specdec.scorer import Scorer
+from specdec.scorer import Resident, Scorer
 
 
-def on_device_scorer(scorer: Scorer, context: Context) -> LeanScorer | None:
+def on_device_scorer(scorer: Scorer, context: Context) -> Resident | None:
     """The scorer, where steps on its device are worth it: a host that reads each token waits.
 
     On an Apple GPU greedy drafts only, which need no more than an argmax: the rest of `draws` has
     not run there. A `reject` draft must report its laws, so it is made step by step.
     """
-    if not isinstance(scorer, LeanScorer) or context.rule != "match":
+    device: torch.device | None = getattr(scorer, "device", None)  # a wrapped one's is found too
+    if device is None or context.rule != "match":
         return None
     greedy = context.sampling.temperature == 0
-    kind = scorer.device.type
-    return scorer if kind == "cuda" or (kind == "mps" and greedy) else None
+    stays = device.type == "cuda" or (device.type == "mps" and greedy)
+    return cast(Resident, scorer) if stays else None
 
 
 @torch.inference_mode()
 def draft_steps(
-    scorer: LeanScorer,
+    scorer: Resident,
     fresh: Sequence[int],
     context: Context,
     k: int,

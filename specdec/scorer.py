@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 
@@ -57,3 +58,11 @@ class Scorer(Protocol):
 
     def rewind(self, length: int) -> None:
         """Forget all but the first `length` tokens. Raises ValueError above `length`."""
+
+
+class Resident(Scorer, Protocol):
+    """A `Scorer` whose `score_tensor` does not make the host wait for its device."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where it runs."""

@@ -16,9 +16,8 @@ from specdec.drafters.base import Context, Draft, Offer
 from specdec.drafters.confidence import Confidence
 from specdec.noise import Stream
 from specdec.request import MAX_K
-from specdec.runner import LeanScorer
 from specdec.sampling import Law, draw, law
-from specdec.scorer import Scorer
+from specdec.scorer import Resident, Scorer
 
 _STEP = MAX_K + 1
 """Tokens at most to read with the first step; more would make logits nobody looks at."""
@@ -104,7 +103,7 @@ class ModelDrafter:
             fresh = [x]
             sequence.append(x)
 
-    def _stay(self, scorer: LeanScorer, fresh: list[int], context: Context, k: int) -> Draft:
+    def _stay(self, scorer: Resident, fresh: list[int], context: Context, k: int) -> Draft:
         """The same draft, unread; the ids that the scorer then holds are learned in `settle`."""
         held = draft_steps(scorer, fresh, context, k, self._vocab, self._ends)
         self._cached += fresh

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import torch
 
+from specdec.bench.forced import Forced
+from specdec.cache import FallbackScorer
 from specdec.captured import CapturedScorer
 from specdec.decoder import Weights
 from specdec.draft_steps import draft_steps, on_device_scorer
@@ -125,7 +127,7 @@ def test_a_step_without_numbers_shows_in_its_top(weights: Weights) -> None:
 
 
 def test_who_drafts_on_the_device(weights: Weights, monkeypatch: pytest.MonkeyPatch) -> None:
-    scorer = LeanScorer(weights, LAYOUT, 100, TOKENS, False)
+    scorer: Any = LeanScorer(weights, LAYOUT, 100, TOKENS, False)
     greedy, warm_ = Sampling(temperature=0), Sampling(temperature=0.8)
 
     def stays(where: str, sampling: Sampling, rule: Any = "match") -> bool:
@@ -139,5 +141,9 @@ def test_who_drafts_on_the_device(weights: Weights, monkeypatch: pytest.MonkeyPa
     assert stays("mps", greedy)
     assert not stays("mps", warm_)
     assert not stays("cpu", greedy)
+    scorer = Forced(scorer, 0.5)  # as bench wraps one: it must be timed as it would run
+    assert stays("cuda", greedy)
+    assert not stays("cpu", greedy)
     context = Context(PROMPT, 30, greedy, "match", Noise.of(0, PROMPT))
     assert on_device_scorer(TableScorer(random_table(5, 1), 5), context) is None
+    assert not hasattr(FallbackScorer, "device")  # it keeps ids, so it would read each
