@@ -6,6 +6,7 @@ tokens would take a hundred times their bytes.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
 from collections.abc import Sequence
 
@@ -22,11 +23,11 @@ class Passages:
     """An index of texts that do not change, the most recent last."""
 
     def __init__(self, texts: Sequence[Sequence[int]]) -> None:
-        self._tokens = [END]
+        self._tokens = array("I", [END])
         for text in texts:
-            self._tokens += [*text, END]
+            self._tokens.extend((*text, END))
         self._size = len(self._tokens)
-        back = np.array(self._tokens[::-1] + [END] * REACH, dtype=np.int64)
+        back = np.pad(np.array(self._tokens, np.int64)[::-1], (0, REACH), constant_values=END)
         self._bytes = back.astype(">u4").tobytes()  # so that bytes sort as tokens do
         followed = np.roll(back, 1)[: self._size] != END
         order = _sorted(back, self._size)
