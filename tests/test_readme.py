@@ -60,7 +60,7 @@ def test_the_commands_are_the_real_ones() -> None:
     assert "python launch.py" in commands
     assert "scripts/test" in commands
     for command in commands:
-        if match := re.match(r"python -m specdec (\w+)", command):
+        if match := re.match(r"python -m specdec ([\w-]+)", command):
             run = subprocess.run(
                 [sys.executable, "-m", "specdec", match[1], "--help"],
                 cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,

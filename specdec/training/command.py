@@ -1,4 +1,4 @@
-"""`specdec train-draft`: the arguments, progress on stderr, the folder on stdout.
+"""`specdec train-draft`: the arguments, progress on stderr, the result on stdout.
 
 No torch at import.
 """
@@ -60,9 +60,10 @@ def _train(args: argparse.Namespace, options: EngineOptions) -> int:
     from specdec.training.run import train_draft
 
     try:
-        print(train_draft(plan, _tell))
+        name = train_draft(plan, _tell)
     except Exception as error:
         raise explain(error) from error
+    print(f"{name} is in {plan.out}")
     return 0
 
 

@@ -43,18 +43,23 @@ def config(size: Size, rows: int, drafts: int) -> dict[str, Any]:
 def write_head(
     out: Path,
     head: DraftHead,
-    output: Tensor,
+    output: Tensor | None,
     ids: tuple[int, ...],
     rows: int,
     card: dict[str, Any],
 ) -> None:
     """model.safetensors in bf16, config.json, card.json and README.md.
 
-    `output` float32 [D, hidden] are the target's rows of the draft ids; `rows` its vocabulary.
+    `output` float32 [D, hidden] are the target's rows of the draft ids, or None where a reader
+    takes them from the target's embedding; `rows` is the target's vocabulary.
     """
     d2t, t2d = vocab.maps(ids, rows)
-    tensors = {name: weight.to(torch.bfloat16) for name, weight in head.named_parameters()}
-    tensors |= {"lm_head.weight": output.to(torch.bfloat16), "d2t": d2t, "t2d": t2d}
+    tensors: dict[str, Tensor] = {
+        name: weight.to(torch.bfloat16) for name, weight in head.named_parameters()
+    }
+    tensors |= {"d2t": d2t, "t2d": t2d}
+    if output is not None:
+        tensors["lm_head.weight"] = output.to(torch.bfloat16)
     write_tensors(out / "model.safetensors", tensors, {})
     write_json(out / "config.json", config(head.size, rows, len(ids)))
     write_json(out / "card.json", card)

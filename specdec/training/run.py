@@ -30,6 +30,7 @@ from specdec.training.lessons import Shelf
 from specdec.training.module import DraftHead, Size
 from specdec.training.plan import Plan
 from specdec.training.practice import Ends
+from specdec.training.register import register
 from specdec.training.teacher import Teacher, frozen_ends, taps_of
 from specdec.training.train import Pace, Trainer
 from specdec.training.write import ChatFiles, Writer, write_chats
@@ -55,8 +56,11 @@ class Student:
         return min(len(self.tokenizer), self.shape.rows)
 
 
-def train_draft(plan: Plan, say: Say) -> Path:
-    """Make the head and return its folder. Raises a SpecdecError that says what to do."""
+def train_draft(plan: Plan, say: Say) -> str:
+    """Make the head and return the id it is registered under.
+
+    Raises a SpecdecError that says what to do.
+    """
     work = plan.out / "work"
     clock = Clock(work / "clock.json", plan.minutes)
     depot = Depot(plan.options, lambda phase: None, lambda: False)
@@ -76,8 +80,9 @@ def train_draft(plan: Plan, say: Say) -> Path:
 
     trainer.run(Pace(progress), clock.save, say)
     card = _card(plan, student, train, held, shelf, ids, trainer, clock)
-    export.write_head(plan.out, trainer.head, trainer.ends.rows, ids, student.shape.rows, card)
-    return plan.out
+    output = None if student.shape.tied else trainer.ends.rows
+    export.write_head(plan.out, trainer.head, output, ids, student.shape.rows, card)
+    return register(plan.options.data_dir, plan.out, student.files.entry)
 
 
 class _Loaded:

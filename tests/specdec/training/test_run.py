@@ -17,15 +17,21 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 
 from specdec.cli import main
+from specdec.contract import Round
+from specdec.engine import LocalEngine
 from specdec.heads.reader import load_head
+from specdec.options import EngineOptions
+from specdec.registry import load_registry, local_entry
 from specdec.training import files, run, speaker, train, write
 from specdec.training.chats import Chat
 from specdec.training.checkpoint import Place
 from specdec.training.train import Pace
+from tests.specdec.engines import ask, load, of_kind, reply
 from tests.specdec.training.kit import rows, target, weights
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
+MODES = ("speculative", "standard")
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -182,6 +188,36 @@ def test_the_target_writes_its_own_chats_and_goes_on_after_a_kill(
         for start, _ in chat.replies:  # a reply stands where the template puts it
             assert bytes(i for i in chat.ids[start - 10 : start] if i < 256) == b"assistant\n"
         assert all(0 <= i < 259 for i in chat.ids)
+
+
+def test_a_registered_head_drafts_and_the_words_stay_the_target_s(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    (tmp_path / "data").mkdir()
+    target(tmp_path / "target", tie_word_embeddings=True)
+    rows(tmp_path / "rows.jsonl", 12)
+    (tmp_path / "data/models.json").write_text('{"models": [{"id": "qwen3-4b", "name": "Mine"}]}')
+    for out in ("head", "other", "head"):
+        assert main(command(tmp_path, tmp_path / out, 3)) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("target-head is in ")
+    registry = load_registry(tmp_path / "data")
+    entry = registry.get("target-head")
+    assert entry.folder == (tmp_path / "head").resolve()
+    assert registry.get("target-head-2").folder == (tmp_path / "other").resolve()
+    assert registry.get("qwen3-4b").name == "Mine"
+    whom = local_entry(tmp_path / "target")
+    assert {e.id for e in registry.drafts_for(whom)} == {"target-head", "target-head-2"}
+    assert "lm_head.weight" not in head_of(tmp_path / "head")  # the target's stands for it
+
+    engine = LocalEngine(EngineOptions(tmp_path / "data", "cpu", "float32", offline=True))
+    try:
+        load(engine, tmp_path / "target", "target-head")
+        drafted = [reply(engine, ask("abc cab", mode=mode, k=3)) for mode in MODES]
+    finally:
+        engine.close()
+    (rounds, spoken), (_, plain) = drafted
+    assert spoken.ids == plain.ids
+    assert any(event.drafted for event in of_kind(rounds, Round))
 
 
 @pytest.mark.parametrize(
