@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from specdec import quantised
-from specdec.checkpoint import FETCH, Checkpoint, open_checkpoint
+from specdec.checkpoint import DTYPES, FETCH, Checkpoint, open_checkpoint
 from specdec.errors import LoadError
 
 _CODE = "Choose another model; code that comes with weights is never run here."
@@ -54,7 +54,11 @@ def load_module(
     options: dict[str, Any] = {"dtype": dtype}
     if method or int8:  # their kernels are chosen for a device, so they are made on it
         options["device_map"] = {"": device}
-    read = _read_int8 if int8 else _read
+    if int8:
+        from transformers import QuantoConfig
+
+        options["quantization_config"] = QuantoConfig(weights="int8")
+    read = _read_each if int8 or (not method and _converts(folder, dtype)) else _read
     try:
         with redirect_stdout(sys.stderr):  # where gptqmodel draws a banner in front of the reply
             module, found = read(folder, known, options)
@@ -87,13 +91,13 @@ def _read(folder: Path, known: Any, options: dict[str, Any]) -> tuple[Any, dict[
     return module, found
 
 
-def _read_int8(folder: Path, known: Any, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """As `_read`, with layers held in 8 bits: quantised one at a time, as transformers takes them.
+def _read_each(folder: Path, known: Any, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """As `_read`, for weights that are not kept as they lie in the files: read one at a time.
 
-    From a folder it would map the files, whose pages stay until the last layer: the unquantised
-    weights beside the others. Its classes take tensors, but only without a path.
+    From a folder transformers maps the files, whose pages stay until the last layer: all weights
+    beside what is made of them. Its classes take tensors too, but only without a path.
     """
-    from transformers import AutoModelForCausalLM, QuantoConfig
+    from transformers import AutoModelForCausalLM
 
     with torch.device("meta"):
         empty = AutoModelForCausalLM.from_config(known, trust_remote_code=False)
@@ -103,16 +107,23 @@ def _read_int8(folder: Path, known: Any, options: dict[str, Any]) -> tuple[Any, 
             config=empty.config,
             state_dict={name: _Later(checkpoint, name) for name in checkpoint.where},
             output_loading_info=True,
-            quantization_config=QuantoConfig(weights="int8"),
             **options,
         )
     _check_shapes(folder, module)
     return module, found
 
 
+def _converts(folder: Path, dtype: torch.dtype) -> bool:
+    """Whether the files hold their numbers in another dtype, and nothing but such numbers."""
+    with open_checkpoint(folder) as checkpoint:
+        kinds = {DTYPES.get(stored.dtype) for stored in checkpoint.where.values()}
+    floats = all(kind is not None and kind.is_floating_point for kind in kinds)
+    return floats and kinds != {dtype}
+
+
 @dataclass(frozen=True, slots=True)
 class _Later:
-    """A tensor that is read when it is sliced, which transformers does once, before it uses it."""
+    """A tensor that is read when it is sliced, which transformers does once, when it wants it."""
 
     checkpoint: Checkpoint
     name: str
