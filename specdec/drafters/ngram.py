@@ -25,6 +25,8 @@ often copies are kept is learned for each name apart, and so how many tokens are
 
 _PASSAGE = 16
 
+_TAIL = 64  # last tokens compared, of a sequence that was compared as a whole
+
 
 class Earlier(Protocol):
     """Earlier texts to copy from, beside the conversation's own."""
@@ -45,11 +47,13 @@ class NgramDrafter:
     def __init__(self, earlier: Earlier | None = None) -> None:
         self._earlier = earlier
         self._seen: list[int] = []  # tokens that were read
+        self._growing: Sequence[int] | None = None  # the reply's own sequence, once compared
         self._start = 0  # of those, where the index begins
         self._index = Automaton()
 
     def begin(self, tokens: Sequence[int]) -> None:
-        """Nothing is read yet; `propose` extends the index."""
+        """Nothing is read yet; but the past may be another one."""
+        self._growing = None
 
     def offers(self, tokens: Sequence[int], least: int = SHORTEST) -> Sequence[Offer]:
         """A copy, where a run of at least `least` last tokens was seen before."""
@@ -89,9 +93,14 @@ class NgramDrafter:
         return run, place, False
 
     def _extend(self, tokens: Sequence[int]) -> None:
-        """Read what is new; all of it anew where the past is another one."""
+        """Read what is new; all of it anew where the past is another one.
+
+        Within a reply the same sequence grows at its end: there the last tokens tell.
+        """
         known = len(self._seen)
-        if known > len(tokens) or self._seen != list(tokens[:known]):
+        start = max(0, known - _TAIL) if tokens is self._growing else 0
+        self._growing = tokens
+        if known > len(tokens) or self._seen[start:] != list(tokens[start:known]):
             self._seen, known = [], 0
             self._restart(0)
         new = tokens[known:]

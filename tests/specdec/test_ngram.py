@@ -146,6 +146,20 @@ def test_a_long_text_forgets_its_older_half(monkeypatch: pytest.MonkeyPatch) -> 
     assert one._index.size <= 64
 
 
+def test_a_past_edited_far_back_leaves_no_trace() -> None:
+    """Only a sequence that was compared as a whole is trusted but for its end."""
+    one, tail = NgramDrafter(), list(range(500, 700))
+    old = [1, 2, 3, 77, *tail, 1, 2, 3]
+    assert one.propose(context(old), 1).tokens == (77,)
+    for past in ([1, 2, 3, 88, *tail, 1, 2, 3], [9, 9, 9, 9, *tail, 1, 2, 3]):
+        one.begin(past)
+        assert one.propose(context(past), 1).tokens == tuple(drafted(past, 1))
+    fresh = [1, 2, 3, 66, *tail, 1, 2, 3]
+    assert one.propose(context(fresh), 1).tokens == (66,)  # not announced either
+    del fresh[-100:]
+    assert one.propose(context(fresh), 1).tokens == tuple(drafted(fresh, 1))
+
+
 def test_cheap_at_eight_thousand_tokens() -> None:
     """DESIGN: under 0.2 ms a round on a quiet machine; generous here, the machine may be busy."""
     tokens = [(i * 7919) % 5003 for i in range(8000)]
