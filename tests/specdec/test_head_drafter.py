@@ -15,7 +15,7 @@ import torch
 from specdec.contract import Finished, NeverCancel, Notice, Round, Sampling
 from specdec.decoder import Weights
 from specdec.detokenize import TextStream
-from specdec.drafters.base import Context, Drafter
+from specdec.drafters.base import Context, Draft, Drafter
 from specdec.drafters.cascade import CascadeDrafter
 from specdec.drafters.head import HeadDrafter
 from specdec.drafters.ngram import NgramDrafter
@@ -141,12 +141,12 @@ def test_all_some_and_none_are_kept_and_more_than_chance(target: Weights, head: 
     assert sum(kept) / sum(drafted for drafted, _ in length.kept) > 2 / V
 
 
-def proposal(head: Head, target: Weights, tokens: Sequence[int], k: int = 5) -> tuple[int, ...]:
+def proposal(head: Head, target: Weights, tokens: Sequence[int], k: int = 5) -> Draft:
     """What a head drafts that is told of `tokens` for the first time."""
     other, known = scorer(target), drafter(head)
     known.watch(other)
     read(other, tokens)
-    return known.propose(context(tokens), k).tokens
+    return known.propose(context(tokens), k)
 
 
 def read(target: LeanScorer, tokens: Sequence[int]) -> None:
@@ -185,7 +185,12 @@ def test_through_edits_pauses_and_stops_it_drafts_as_if_it_had_just_read_all(
         said = reply(cached.scorer, known, Cycle(0, 3, 0, 0, 5), prompt, stop_after=stop)
         tokens = [*prompt, *said]
         cached.ids = tuple(tokens[: cached.scorer.length])
-        assert known.propose(context(tokens), 5).tokens == proposal(head, target, tokens)
+        mine, fresh = known.propose(context(tokens), 5), proposal(head, target, tokens)
+        assert mine.tokens == fresh.tokens
+        for p, q in zip(mine.laws, fresh.laws, strict=True):  # one wrong row is seen here
+            assert p is not None
+            assert q is not None
+            assert (p.dense() - q.dense()).abs().max() < 1e-4
 
 
 def test_states_nobody_kept_make_it_begin_anew_and_change_no_word(
