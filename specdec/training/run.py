@@ -41,6 +41,10 @@ WRITE_UNTIL, READ_UNTIL = 0.4, 0.6
 """Shares of the minutes after which the target writes no more chats, and reads no more of them."""
 
 
+FEWEST = 8
+"""Chats for which the target may take longer than its share."""
+
+
 @dataclass(frozen=True, slots=True)
 class Student:
     """A target's files, and what a head needs of them."""
@@ -159,8 +163,8 @@ def _texts(
     def open_writer(rows: int) -> Writer:
         return Writer(loaded.weights(), student.vocab, frame, rows)
 
-    def go_on() -> bool:
-        return clock.before(WRITE_UNTIL)
+    def go_on(done: int) -> bool:
+        return clock.before(WRITE_UNTIL if done >= FEWEST else READ_UNTIL)
 
     def told(text: str) -> None:
         clock.save()

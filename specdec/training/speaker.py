@@ -55,6 +55,12 @@ class Speaker:
             self._queue.extend(frame.to_reply)
             self.replying = True
 
+    def cut(self) -> None:
+        """Let it end here: what was said of a reply is text like any other."""
+        if self.replying and not self.forced and len(self.ids) > self._start:
+            self._replies.append((self._start, len(self.ids)))
+        self.done = True
+
     def chat(self) -> Chat | None:
         """What was said, or None where no reply came of it."""
         if len(self.ids) < SHORTEST or not self._replies:

@@ -28,9 +28,6 @@ ROWS, KV_BYTES = 64, 2 << 30
 BLOCK = 32
 """Chats of a file: what a kill can lose is as much, and what is being written."""
 
-FEWEST = 8
-"""Chats that are written however short the time."""
-
 TOP_K, TOP_P = 256, 0.95
 USER_HEAT, REPLY_HEAT = 1.0, 0.8
 """Temperatures: users differ more from each other than replies to one of them."""
@@ -83,8 +80,11 @@ class Writer:
             self._decoder.states(opening, opening.new_zeros(1), 0)
         self._prefix = self._decoder.prefix(opening.shape[1])
 
-    def write(self, count: int, seed: int) -> Iterator[Chat]:
-        """`count` chats, each as it ends; fewer where more come to nothing than to something."""
+    def write(self, count: int, seed: int, go_on: Callable[[], bool]) -> Iterator[Chat]:
+        """`count` chats, each as it ends; fewer where more come to nothing than to something.
+
+        When `go_on()` says no, those that are being written end where they are.
+        """
         random = torch.Generator(self._device).manual_seed(seed)
         begun, nothing, rows = 0, 0, list[Speaker | None]([None] * min(self._rows, count))
         while True:
@@ -101,7 +101,13 @@ class Writer:
                     self._decoder.begin(place, self._prefix)
             if not any(rows):
                 return
-            self._step(rows, random)
+            if go_on():
+                self._step(rows, random)
+                continue
+            count = 0
+            for speaker in rows:
+                if speaker is not None:
+                    speaker.cut()
 
     def _step(self, rows: list[Speaker | None], random: torch.Generator) -> None:
         """One token more for each; a row that nobody uses repeats its first place."""
@@ -140,10 +146,10 @@ def write_chats(
     count: int,
     seed: int,
     open_writer: Callable[[int], Writer],
-    go_on: Callable[[], bool],
+    go_on: Callable[[int], bool],
     say: Callable[[str], None],
 ) -> None:
-    """Write until there are `count` chats in `files`, or `go_on` says no.
+    """Write until there are `count` chats in `files`, or `go_on(chats so far)` says no.
 
     What another run wrote is kept, and this one draws anew from there.
     """
@@ -161,13 +167,14 @@ def write_chats(
         speed = tokens / (time.monotonic() - began)
         say(f"the target wrote {done:,} of {count:,} chats, {speed:.0f} tokens a second")
 
-    for chat in open_writer(count - done).write(count - done, seed * 1_000_003 + done):
+    def wanted() -> bool:
+        return go_on(done)
+
+    for chat in open_writer(count - done).write(count - done, seed * 1_000_003 + done, wanted):
         waiting.append(chat)
         done, tokens = done + 1, tokens + len(chat.ids)
         if len(waiting) == BLOCK:
             keep()
-        if done >= FEWEST and not go_on():
-            break
     if waiting:
         keep()
     files.finish()

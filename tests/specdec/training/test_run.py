@@ -22,9 +22,11 @@ from specdec.engine import LocalEngine
 from specdec.heads.reader import load_head
 from specdec.options import EngineOptions
 from specdec.registry import load_registry, local_entry
+from specdec.tokenizer import load_tokenizer
 from specdec.training import files, run, speaker, train, write
 from specdec.training.chats import Chat
 from specdec.training.checkpoint import Place
+from specdec.training.frame import frame_of
 from specdec.training.train import Pace
 from tests.specdec.engines import ask, load, of_kind, reply
 from tests.specdec.training.kit import rows, target, weights
@@ -102,7 +104,8 @@ def test_a_run_that_fails_at_every_write_ends_as_one_that_never_did(
     assert fails >= 12, seen
     same(head_of(tmp_path / "whole"), head_of(tmp_path / "cut"))
     card = json.loads((tmp_path / "cut/card.json").read_text())
-    assert card["updates"] == 4
+    whole = json.loads((tmp_path / "whole/card.json").read_text())
+    assert (card["updates"], card["tokens_trained"]) == (4, whole["tokens_trained"])
 
 
 def test_it_goes_on_after_a_kill_and_its_head_loads(folder: Path, tmp_path: Path) -> None:
@@ -218,6 +221,20 @@ def test_a_registered_head_drafts_and_the_words_stay_the_target_s(
     (rounds, spoken), (_, plain) = drafted
     assert spoken.ids == plain.ids
     assert any(event.drafted for event in of_kind(rounds, Round))
+
+
+def test_chats_that_are_cut_short_are_kept(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = weights(folder / "target")
+    tokenizer = load_tokenizer(folder / "target")
+    monkeypatch.setattr(speaker, "USER", 12)
+    writer = write.Writer(held, 259, frame_of(tokenizer, (258, 256)), 5)
+    steps = iter(range(60))
+    chats = list(writer.write(50, 0, lambda: next(steps, None) is not None))
+    assert 0 < len(chats) <= 5 * 60 // 12
+    assert all(end <= len(chat.ids) for chat in chats for _, end in chat.replies)
+    assert any(chat.ids[-1] not in (256, 258) for chat in chats)
 
 
 @pytest.mark.parametrize(
