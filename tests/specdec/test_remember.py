@@ -37,7 +37,7 @@ def engine(made: tuple[Folders, LocalEngine], data: Path) -> LocalEngine:
 
 
 def owners(conversation: str = "chat", **rest: object) -> ChatRequest:
-    settings = {"temperature": 1.0, "max_tokens": 40, "k": 7, "conversation": conversation}
+    settings = {"temperature": 1.0, "max_tokens": 32, "k": 7, "conversation": conversation}
     return ask("tell me", remember=True, **{**settings, **rest})
 
 
@@ -99,7 +99,7 @@ def test_a_cancelled_reply_is_kept_as_far_as_it_came(engine: LocalEngine, data: 
 
         def is_set(self) -> bool:
             self.looks += 1
-            return self.looks > 30
+            return self.looks > 20
 
     events = list(engine.stream(owners(k=0), After()))
     assert events[-1].reason == "cancelled"  # type: ignore[union-attr]
