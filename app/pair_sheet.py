@@ -100,9 +100,13 @@ def targets(models: Sequence[ModelInfo]) -> list[tuple[str, str]]:
 
 
 def drafts(models: Sequence[ModelInfo], pair: Pair | None) -> list[tuple[str, str]]:
-    """Menu entries (text, id): drafters without a model, then models, rejected ones with a word."""
+    """Menu entries (text, id): drafters without a model, then models, rejected ones with a word.
+
+    A trained head is listed for its own target alone.
+    """
     known = {option.id: option for option in pair.drafts} if pair else {}
-    rows = sorted((m for m in models if "draft" in m.roles), key=lambda m: not m.on_disk)
+    able = (m for m in models if "draft" in m.roles or ("head" in m.roles and m.id in known))
+    rows = sorted(able, key=lambda m: not m.on_disk)
     entries = [("Choose for this target", AUTO), *DRAFTERS]
     for model in rows:
         option = known.get(model.id)

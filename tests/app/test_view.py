@@ -15,6 +15,7 @@ from app.replies import stored_request
 from specdec.contract import (
     ChatRequest,
     Choice,
+    DraftOption,
     ErrorInfo,
     Failed,
     Finished,
@@ -274,3 +275,13 @@ def test_menus_name_what_stands_against_a_model() -> None:
     drafts = {id: text for text, id in pair_sheet.drafts(MODELS, pair)}
     assert "token 17 differs" in drafts["smollm2-135m-instruct"]
     assert {"", "ngram", "none"} <= set(drafts)
+
+
+def test_a_head_is_listed_for_its_own_target_alone() -> None:
+    head = replace(MODELS[0], id="h", name="H", roles=("head",))
+    pair = READY.pair
+    assert pair is not None
+    own = replace(pair, drafts=(*pair.drafts, DraftOption("h", "H", "possible", "trained for it")))
+    assert "h" not in [id for _, id in pair_sheet.drafts([*MODELS, head], pair)]
+    assert "h" in [id for _, id in pair_sheet.drafts([*MODELS, head], own)]
+    assert "h" not in [id for _, id in pair_sheet.targets([*MODELS, head])]
