@@ -34,6 +34,9 @@ FLOOR = 0.05
 
 CLIP = 1.0
 
+RARELY = 15
+"""Measuring may take one second in so many."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pace:
@@ -66,6 +69,7 @@ class Trainer:
     def run(self, pace: Pace, saved: Callable[[], None], say: Callable[[str], None]) -> None:
         """Train until `pace.progress` reaches 1; the last thing done is to measure and save."""
         spoke = measured = kept = pace.now()
+        wait = pace.measure_every
         while (done := pace.progress(self.place.updates)) < 1:
             pick = self._next()
             self._update([self._part(pick.part)[i] for i in pick.places], done)
@@ -73,9 +77,10 @@ class Trainer:
             if now - spoke >= pace.say_every:
                 spoke = now
                 say(self._line(done))
-            if now - measured >= pace.measure_every:
+            if now - measured >= wait:
                 say(str(self.measure()))
                 measured = pace.now()
+                wait = max(pace.measure_every, RARELY * (measured - now))
             if now - kept >= pace.save_every:
                 self._save(saved)
                 kept = pace.now()

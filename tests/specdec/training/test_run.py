@@ -152,7 +152,7 @@ def test_it_learns_what_can_be_learned(
     """On text that repeats itself, of a target whose next words follow from its states."""
     monkeypatch.setattr(train, "TOKENS", 256)
     assert main(command(folder, tmp_path / "a", 1)) == 0
-    assert main(command(folder, tmp_path / "b", 60)) == 0
+    assert main(command(folder, tmp_path / "b", 40)) == 0
     first, last = (
         json.loads((tmp_path / name / "card.json").read_text())["history"][-1] for name in "ab"
     )
@@ -201,7 +201,7 @@ def test_a_registered_head_drafts_and_the_words_stay_the_target_s(
     rows(tmp_path / "rows.jsonl", 12)
     (tmp_path / "data/models.json").write_text('{"models": [{"id": "qwen3-4b", "name": "Mine"}]}')
     for out in ("head", "other", "head"):
-        assert main(command(tmp_path, tmp_path / out, 3)) == 0
+        assert main(command(tmp_path, tmp_path / out, 1)) == 0
     assert capsys.readouterr().out.splitlines()[-1].startswith("target-head is in ")
     registry = load_registry(tmp_path / "data")
     entry = registry.get("target-head")
