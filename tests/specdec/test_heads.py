@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from specdec.heads.module import Head
 from specdec.heads.reader import load_head
 from specdec.heads.runner import HeadRunner
 from specdec.heads.shape import head_shape, is_head
+from specdec.linear import Int4
 from specdec.loading import load_model
 from tests.specdec.head_kit import (
     KINDS,
@@ -143,7 +145,7 @@ def test_what_it_reads_of_a_target() -> None:
         ({"transformer_layer_config": {**LAYER, "num_hidden_layers": 2}}, "2 layers"),
         ({"transformer_layer_config": {**LAYER, "model_type": "gemma3"}}, "family gemma3"),
         ({"target_hidden_size": 64}, "width 64"),
-        ({"draft_vocab_size": 41}, "config.json says"),
+        ({"draft_vocab_size": 41}, "not a table of 41"),
     ],
 )
 def test_a_head_that_is_another_kind_is_refused(
@@ -174,3 +176,26 @@ def test_a_map_that_names_an_id_twice_is_refused(target: Weights, tmp_path: Path
     del tensors["d2t"]
     with pytest.raises(LoadError, match="no d2t"):
         load_head(write_head(tmp_path, config, tensors), target, torch.float32, "dense")
+
+
+def test_a_head_without_an_output_matrix_takes_the_targets_rows(
+    target: Weights, tmp_path: Path
+) -> None:
+    config = config_of("plain")
+    tensors, (states, ids) = tensors_of(config, 3), inputs(config, 4)
+    del tensors["lm_head.weight"]
+    folder = write_head(tmp_path / "a", config, tensors)
+    with pytest.raises(LoadError, match="no lm_head"):
+        load_head(folder, opaque(target), torch.float32, "dense")
+    tied = replace(target, shape=replace(target.shape, tied=True))
+    head = load_head(write_head(tmp_path / "b", config, tensors), tied, torch.float32, "dense")
+    assert isinstance(tied.embed, Tensor)
+    assert head.ids is not None
+    tensors["lm_head.weight"] = tied.embed[head.ids]
+    own = load_head(write_head(tmp_path / "c", config, tensors), target, torch.float32, "dense")
+    assert torch.equal(ours(head, states, ids), ours(own, states, ids))
+
+
+def opaque(target: Weights) -> Weights:
+    """The same with an output matrix whose rows cannot be read."""
+    return replace(target, head=Int4.pack(torch.zeros(64, 32), None))
