@@ -59,8 +59,9 @@ class Random:
 def find(registry: Registry, name: str) -> Entry:
     """The entry of this id, or the only one that begins with it. Raises SettingError."""
     wanted = name.strip().lower()
-    found: list[Entry] = [entry for entry in registry if entry.id == wanted]
-    found = found or [entry for entry in registry if entry.id.startswith(wanted)]
+    models = [entry for entry in registry if "head" not in entry.roles]
+    found: list[Entry] = [entry for entry in models if entry.id == wanted]
+    found = found or [entry for entry in models if entry.id.startswith(wanted)]
     if len(found) == 1:
         return found[0]
     near = ", ".join(entry.id for entry in found) or "python -m specdec models"
