@@ -55,7 +55,7 @@ class Chat:
 
 
 def layout() -> Chat:
-    """Turns above, message box below."""
+    """Turns above, message box below; both wait for `page.arrive`, which knows their values."""
     with gr.Column(elem_id="chat"):
         with gr.Column(elem_id="scroller"):
             thread = gr.HTML(
@@ -71,7 +71,7 @@ def layout() -> Chat:
                     placeholder="Write a message",
                     lines=1,
                     max_lines=10,
-                    autofocus=True,
+                    interactive=False,
                     container=False,
                     elem_id="message",
                     scale=1,
@@ -86,6 +86,7 @@ def layout() -> Chat:
                     value="speculative",
                     label="Decoding",
                     show_label=False,
+                    interactive=False,
                     container=False,
                     elem_id="mode",
                 )

@@ -23,6 +23,8 @@ Update = dict[Any, Any]
 NARROW = 900
 """Pixels; below this the list of conversations starts folded away."""
 
+FOCUS = "() => requestAnimationFrame(() => document.querySelector('#message textarea')?.focus())"
+
 
 def build(controller: Controller) -> gr.Blocks:
     """The page over a controller; serve it with `look()`."""
@@ -78,6 +80,7 @@ class _Page:
             **quiet,
         )
         mode = [self.chat.mode]
+        arrived.then(None, None, None, js=FOCUS)
         arrived.then(self.follow, mode, outputs, concurrency_limit=None, **quiet)
         arrived.then(
             self.watch_load,
@@ -116,7 +119,10 @@ class _Page:
         return self.chatting.shown(session, mode)
 
     def arrive(self, request: gr.Request, width: float) -> Update:
-        """A tab opened: show the conversation its address names, or the latest."""
+        """A tab opened: show the conversation its address names, or the latest.
+
+        Until then nothing can be written or moved: it would be overwritten, or sent with defaults.
+        """
         session = session_of(self.controller, request)
         owner = session.role == "owner"
         if owner and not session.conversation:
@@ -133,7 +139,11 @@ class _Page:
             )
         return {
             **shown,
-            **dict(zip(self._controls(), values, strict=True)),
+            **{
+                control: gr.update(value=value, interactive=True)
+                for control, value in zip(self._controls(), values, strict=True)
+            },
+            self.chat.box: gr.update(interactive=True),
             self.models_tab: gr.update(visible=owner),
             self.history.side: gr.Sidebar(visible=owner, open=owner and width > NARROW),
         }

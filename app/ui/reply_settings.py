@@ -72,6 +72,8 @@ def layout() -> ReplySettings:
         system, temperature, top_k, top_p, min_p, seed, most,
         repetition, frequency, presence, stop, rule, k,
     )  # fmt: skip
+    for control in inputs:
+        control.interactive = False  # until a tab knows the values kept for it: page.arrive
     return ReplySettings(inputs, effective, reset)
 
 

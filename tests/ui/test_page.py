@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+from dataclasses import replace
+
 import pytest
 from playwright.sync_api import Page, expect
 
+from app.desk import Options
+from app.session import Session
 from specdec.contract import ErrorInfo
 from tests.app.desk_kit import until
 from tests.app.fake_engine import Script
@@ -41,6 +46,29 @@ def test_a_message_sent_while_loading_waits_visibly_and_is_answered(
     settled(tab)
     expect(tab.locator("#message textarea")).to_have_value("next thought")
     expect(tab.locator(".pill.on")).to_be_visible()
+
+
+def test_nothing_can_be_touched_before_the_kept_values_are_there(serve: Serve, tab: Page) -> None:
+    """What was written sooner would be overwritten, or sent with the defaults."""
+    served = serve()
+    controller = served.kit.controller
+    kept, may_arrive = controller.options, threading.Event()
+
+    def late(session: Session) -> Options:
+        assert may_arrive.wait(20)
+        return replace(kept(session), mode="standard", system="Be kind")
+
+    controller.options = late  # type: ignore[method-assign]
+    tab.goto(served.url)
+    tab.click("#tune")
+    mode = tab.get_by_role("radio", name="Standard")
+    for control in (tab.locator("#message textarea"), tab.locator("#system textarea"), mode):
+        expect(control).to_be_disabled()
+    may_arrive.set()
+    expect(tab.locator("#system textarea")).to_have_value("Be kind")
+    expect(mode).to_be_checked()
+    expect(mode).to_be_enabled()
+    expect(tab.locator("#message textarea")).to_be_focused()
 
 
 def test_stop_keeps_what_was_written(serve: Serve, tab: Page) -> None:
