@@ -15,8 +15,9 @@ from specdec.depot import Depot, Files, Show, free_bytes
 from specdec.device import DeviceChoice
 from specdec.drafters.length import DraftCost, FixedLength, Lengths
 from specdec.drafters.plan import Length
-from specdec.drafting import Drafting, Ground, choose_draft
+from specdec.drafting import choose_draft
 from specdec.errors import EngineError, FitError
+from specdec.ground import Drafting, Ground
 from specdec.loading import check_packed
 from specdec.measure import RunnerChoice
 from specdec.options import EngineOptions

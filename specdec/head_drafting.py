@@ -5,21 +5,30 @@ Knows files, the head and a clock; nothing of how drafts are ranked, or of turns
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 
 import torch
 
+from specdec import device
+from specdec.depot import Depot, Files
+from specdec.draft_form import draft_form, why_form
+from specdec.drafters.cascade import CascadeDrafter
 from specdec.drafters.head import HeadDrafter
+from specdec.drafters.ngram import NgramDrafter
 from specdec.errors import DeviceError, PairError
+from specdec.ground import Drafting, Ground, open_store
 from specdec.heads.reader import load_head
 from specdec.heads.runner import HeadRunner
 from specdec.heads.states import States
 from specdec.linear import Form
 from specdec.loading import Model
+from specdec.options import QUANTISED
+from specdec.pair import Choice, DraftOption, Phase
 from specdec.selftest import check_finite
 from specdec.target import recorder_of
+from specdec.tokenizer import end_ids
 
 _REPEATS = 8
 
@@ -40,6 +49,39 @@ def no_states(model: Model) -> str:
     if recorder_of(model.device) is not None:
         return f"on {model.device.type} calls are captured, and those hand out no states yet"
     return ""
+
+
+def load_head_draft(
+    depot: Depot, ground: Ground, files: Files, choice: Choice, options: tuple[DraftOption, ...]
+) -> Drafting:
+    """Raises LoadError for files that are no head of this target, PairError for what cannot run."""
+    asked, where = depot.options.draft_dtype, ground.where
+    form = draft_form(asked, where)
+    dtype = torch.bfloat16 if form in QUANTISED else device.DTYPES[form]
+    matrices = form if form in ("int4", "int8") else device.form_of(where.device, dtype)[0]
+    depot.show(Phase("measuring", files.entry.id, "a step of the head"))
+    ends = end_ids(ground.files.folder, ground.tokenizer)
+    made = open_head(
+        files.folder,
+        ground.model,
+        dtype,
+        matrices,
+        choice.value,
+        len(ground.tokenizer),
+        ground.context,
+        ends,
+    )
+    store = open_store(depot, ground)
+    return Drafting(
+        CascadeDrafter(made.drafter, NgramDrafter(store)),
+        replace(choice, reason=f"{choice.reason}; copies what repeats (n-gram) first"),
+        Choice(form, f"{why_form(asked, where, form)}: {made.seconds * 1e3:.1f} ms a token"),
+        made.seconds,
+        made.reading,
+        options,
+        (files.label,) if files.label else (),
+        store,
+    )
 
 
 def open_head(

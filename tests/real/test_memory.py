@@ -31,7 +31,7 @@ from specdec.assemble import assemble
 from specdec.contract import ChatRequest, Message, NeverCancel, Sampling
 from specdec.depot import Depot
 from specdec.device import choose
-from specdec.drafting import draft_form
+from specdec.draft_form import draft_form
 from specdec.engine import LocalEngine
 from specdec.options import EngineOptions
 data, target, draft, weights, context = sys.argv[1:]

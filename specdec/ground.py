@@ -1,0 +1,55 @@
+"""What a draft must suit, and what making one gives. Knows no kind of draft and no ranking."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from specdec.depot import Depot, Files
+from specdec.device import DeviceChoice
+from specdec.drafters.base import Drafter
+from specdec.drafters.store import ReplyStore
+from specdec.drafters.store_file import folder_of
+from specdec.folder import fingerprint
+from specdec.loading import Model
+from specdec.pair import Choice, DraftOption
+
+NO_FORM = Choice("-", "no weights")
+
+
+@dataclass(frozen=True, slots=True)
+class Drafting:
+    """The drafter, why it was chosen, and all candidates.
+
+    `seconds` is what a drafted token takes, `reading` what one of a chunk takes to be read. `store`
+    is what its copies may come from beside the conversation, once it is lent.
+    """
+
+    drafter: Drafter
+    choice: Choice
+    dtype: Choice = NO_FORM
+    seconds: float = 0.0
+    reading: float = 0.0
+    options: tuple[DraftOption, ...] = ()
+    notices: tuple[str, ...] = ()
+    store: ReplyStore | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a draft must suit: the loaded target, its files and tokenizer, the place and width."""
+
+    files: Files
+    model: Model
+    tokenizer: Any
+    where: DeviceChoice
+    context: int
+    width: int
+
+
+def open_store(depot: Depot, ground: Ground) -> ReplyStore | None:
+    """Earlier replies in the target's own tokens; None where none may be kept."""
+    if not depot.options.ngram_store:
+        return None
+    folder = folder_of(depot.options.data_dir)
+    return ReplyStore(folder, fingerprint(ground.files.folder), len(ground.tokenizer))
