@@ -88,11 +88,12 @@ def load_target(depot: Depot, name: str | None) -> Target:
         _check_fit(files, where, context, options.weights)
     context = min(context, model.context)
     depot.show(Phase("measuring", files.entry.id, "a step of the target, by rows"))
-    runner = measure.choose_runner(model, WIDTH, context, len(tokenizer))
+    ground = Ground(files, model, tokenizer, where, context, WIDTH)
+    runner = measure.choose_runner(model, WIDTH, context, ground.vocab)
     told = forms.other_form(model, files.folder, where.form, runner.plain_cost)
     model = replace(model, notes=(*model.notes, *([told] if told else [])))
     where = replace(where, dtype_choice=forms.held(model, where.dtype_choice))
-    return Target(picked, Ground(files, model, tokenizer, where, context, WIDTH), runner)
+    return Target(picked, replace(ground, model=model, where=where), runner)
 
 
 def with_draft(depot: Depot, target: Target, draft: str | None) -> Session:
@@ -177,7 +178,7 @@ def _session(pair: Pair, ground: Ground, runner: RunnerChoice, drafting: Draftin
     def open_runner(name: Runner) -> Scorer:
         kind: Kind = "static" if name == "static" else "fast"
         exact = pair.exact if kind == runner.runner else (None if kind == "static" else False)
-        return open_scorer(model, kind, WIDTH, pair.context, len(tokenizer), exact)
+        return open_scorer(model, kind, WIDTH, pair.context, ground.vocab, exact)
 
     cost = DraftCost(drafting.seconds, drafting.reading)
     lengths = Lengths(runner.costs, {drafting.drafter.name: cost}, MAX_K)
@@ -188,7 +189,7 @@ def _session(pair: Pair, ground: Ground, runner: RunnerChoice, drafting: Draftin
 
     return Session(
         pair=pair,
-        prompts=PromptBuilder(tokenizer),
+        prompts=PromptBuilder(tokenizer, ground.vocab),
         decode=Decode(tokenizer),
         end_ids=end_ids(ground.files.folder, tokenizer),
         drafter=drafting.drafter,

@@ -33,7 +33,7 @@ class Runners:
 
 def open_runners(session: Session, target: Target) -> Runners:
     """The exact runner that serves, else the static one; and the one that takes as few rows."""
-    model, vocab = target.ground.model, len(target.ground.tokenizer)
+    model, vocab = target.ground.model, target.ground.vocab
     single = open_scorer(model, "fast", WIDTH, session.pair.context, vocab, exact=False)
     name, why_not = session.runner, ""
     scorer = session.open_scorer(name)

@@ -39,7 +39,7 @@ def load_model_draft(
         dtype = device.DTYPES[form]
         dense, _ = device.form_of(ground.where.device, dtype)
         model = depot.load(files, ground.where.device, dtype, dense)
-    vocab, most = len(ground.tokenizer), min(ground.context, model.context)
+    vocab, most = ground.vocab, min(ground.context, model.context)
     if why_not := no_rewind(model, vocab, most):
         raise PairError(f"{files.entry.name} cannot draft: {why_not}.", "Choose another draft.")
     depot.show(Phase("measuring", files.entry.id, "a step of the draft"))

@@ -30,7 +30,7 @@ def choose_draft(depot: Depot, ground: Ground, wanted: str | None) -> Drafting:
     UnknownModelError, or a SpecdecError for one that was asked for and cannot draft here.
     """
     failed: dict[str, SpecdecError] = {}
-    why_not = no_rewind(ground.model, len(ground.tokenizer), ground.context)
+    why_not = no_rewind(ground.model, ground.vocab, ground.context)
     while True:
         options = _rank(depot, ground, wanted, failed)
         if why_not:  # then nothing is fetched, nor loaded

@@ -46,10 +46,18 @@ class Ground:
     context: int
     width: int
 
+    @property
+    def vocab(self) -> int:
+        """Ids below this may be read, drawn and drafted: known here, with a row in the target.
+
+        Some tokenizers know words that have no row; on CUDA, reading one ends the process.
+        """
+        return min(len(self.tokenizer), self.model.vocab)
+
 
 def open_store(depot: Depot, ground: Ground) -> ReplyStore | None:
     """Earlier replies in the target's own tokens; None where none may be kept."""
     if not depot.options.ngram_store:
         return None
     folder = folder_of(depot.options.data_dir)
-    return ReplyStore(folder, fingerprint(ground.files.folder), len(ground.tokenizer))
+    return ReplyStore(folder, fingerprint(ground.files.folder), ground.vocab)

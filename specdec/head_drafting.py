@@ -17,7 +17,7 @@ from specdec.draft_form import draft_form, why_form
 from specdec.drafters.cascade import CascadeDrafter
 from specdec.drafters.head import HeadDrafter
 from specdec.drafters.ngram import NgramDrafter
-from specdec.errors import DeviceError, PairError
+from specdec.errors import DeviceError, LoadError, PairError
 from specdec.ground import Drafting, Ground, open_store
 from specdec.heads.reader import load_head
 from specdec.heads.runner import HeadRunner
@@ -67,7 +67,7 @@ def load_head_draft(
         dtype,
         matrices,
         choice.value,
-        len(ground.tokenizer),
+        ground.vocab,
         ground.context,
         ends,
     )
@@ -98,6 +98,11 @@ def open_head(
     if (why := no_states(model)) or model.weights is None:
         raise PairError(f"{name} cannot draft: {why}.", "Choose another draft.")
     head = load_head(folder, model.weights, dtype, form)
+    if isinstance(head.embed, torch.Tensor) and len(head.embed) < vocab:
+        raise LoadError(
+            f"{name} knows {len(head.embed)} tokens; this target has {vocab}.",
+            "Choose another draft.",
+        )
     layers = head.shape.states_of(model.layers)
     runner = HeadRunner(head, context, vocab)
     states = torch.zeros(runner.chunk, len(layers) * model.hidden, dtype=model.dtype)

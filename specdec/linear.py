@@ -104,8 +104,12 @@ class Fp16:
 
         fp16 has more digits than bf16 but a smaller range. Scaled by a power of two to the top of
         it, only values below 2^-28 of the largest are changed, by at most 2^-39 of the largest.
-        Raises LoadError for weights that are not finite.
+        Raises LoadError for weights that are not finite, and for fp32: those it would change.
         """
+        if weight.dtype == torch.float32:
+            raise LoadError(
+                "Matrices in fp32 cannot be packed in fp16 unchanged.", "Use --dtype bf16 or fp16."
+            )
         rows = torch.split(weight, FBGEMM_BAND)
         vectors = torch.split(bias.float(), FBGEMM_BAND) if bias is not None else [None] * len(rows)
         largest = max(float(band.float().abs_().amax()) for band in rows)

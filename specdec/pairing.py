@@ -61,7 +61,7 @@ def rank_drafts(
     Exactly one is "chosen". `free_bytes` is what is free now; `target_loaded` says the target's
     own need is already taken out of it. One not on disk is chosen only where it can be fetched
     without asking: from a reachable hub, or from a package when the target is one the user opted
-    into. Files decide over sizes in the registry.
+    into; a head only where size and revision are known. Files decide over sizes in the registry.
     """
     own = 0 if target_loaded else need_bytes(target, target_form, context) or 0
     known = {entry.id: entry for entry in candidates}
@@ -107,6 +107,8 @@ def _judge(
         said = _trained_for(draft, target)
         if not said.startswith("trained"):
             return option(False, said, usable=on_disk)
+        if not on_disk and (lacks := _unknown(draft)):
+            said += f"; not fetched unless asked for: {lacks}"
     elif folder is not None and target_folder is not None:
         try:
             same = tokens.compare(target_folder, folder)
@@ -138,13 +140,19 @@ def _trained_for(head: Entry, target: Entry) -> str:
     return f"a head for {head.trained_for}"
 
 
+def _unknown(head: Entry) -> str:
+    """What the registry does not know of a head on the hub: how much it is, or what it is."""
+    facts = {"its size is not known": head.bytes, "no revision is pinned": head.revision}
+    return " and ".join(text for text, fact in facts.items() if head.repo and fact is None)
+
+
 def _order(option: DraftOption, same_family: bool) -> tuple[bool, float, bool]:
     reads = float("inf") if option.bytes_per_step is None else option.bytes_per_step
     return option.verdict == "rejected", reads, not same_family
 
 
 def _free_to_fetch(entry: Entry, hub_reachable: bool, opted_in: bool, store: Store) -> bool:
-    if store.offline:
+    if store.offline or ("head" in entry.roles and _unknown(entry)):
         return False
     if hub_reachable and entry.repo:
         return entry.gated is not True

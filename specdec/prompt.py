@@ -24,16 +24,21 @@ class Prompt:
 
 
 class PromptBuilder:
-    """`tokenizer` is a fast transformers tokenizer; template and encode are the model's own."""
+    """`tokenizer` is a fast transformers tokenizer; template and encode are the model's own.
 
-    def __init__(self, tokenizer: Any) -> None:
+    `vocab`: ids from there on have no row in the model; None where all have.
+    """
+
+    def __init__(self, tokenizer: Any, vocab: int | None = None) -> None:
         self._tokenizer = tokenizer
+        self._vocab = vocab
         self._known = {"system", "user", "assistant"}
 
     def build(self, messages: Sequence[Message], limit: int) -> Prompt:
         """At most `limit` ids. Keeps the system prompt and the last turn, drops the oldest (C11).
 
-        Raises PromptError when the last turn alone is too long, or a role is unknown (C04).
+        Raises PromptError when the last turn alone is too long, a role is unknown (C04), or a word
+        has no row in the model.
         """
         self._check(messages)
         head = [m for m in messages[:1] if m.role == "system"]
@@ -42,6 +47,7 @@ class PromptBuilder:
         while True:
             ids, notice = self._encode([*head, *rest])
             if len(ids) <= limit:
+                self._check_rows(ids)
                 return Prompt(tuple(ids), dropped, notice)
             cut = next((i for i, m in enumerate(rest) if i > 0 and m.role == "user"), None)
             if cut is None:
@@ -65,6 +71,14 @@ class PromptBuilder:
                 raise PromptError(
                     f"The role {m.role!r} is unknown.", "Use system, user or assistant."
                 )
+
+    def _check_rows(self, ids: Sequence[int]) -> None:
+        if self._vocab is not None and (token := max(ids, default=0)) >= self._vocab:
+            word = self._tokenizer.convert_ids_to_tokens(int(token))
+            raise PromptError(
+                f"The text holds {word!r}, which the tokenizer knows and the model does not.",
+                "Leave it out, or choose another model.",
+            )
 
     def _encode(self, messages: Sequence[Message]) -> tuple[list[int], str]:
         """Ids with each reply's own ids spliced in where the template shows it verbatim (C10).

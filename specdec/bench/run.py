@@ -58,9 +58,7 @@ def fast_plain(target: Target) -> Scorer | None:
     ground = target.ground
     if not target.runner.exact:
         return None
-    return open_scorer(
-        ground.model, "fast", WIDTH, ground.context, len(ground.tokenizer), exact=False
-    )
+    return open_scorer(ground.model, "fast", WIDTH, ground.context, ground.vocab, exact=False)
 
 
 def _ids(plan: Plan, session: Session) -> Prompts:

@@ -44,8 +44,8 @@ class ReplyStore:
     @contextmanager
     def lending(self, conversation: str) -> Iterator[Lease]:
         """Open for one reply of this conversation, and closed after it on every exit."""
+        began = store_file.epoch(self._folder)  # first: what is forgotten from now on shows
         self._refresh()
-        began = store_file.epoch(self._folder)
         self._lent = True
         try:
             yield Lease(self, conversation, began)
@@ -91,9 +91,6 @@ class ReplyStore:
             return
         self._stamp = stamp
         self._replies = store_file.read(self._path)
-        if any(max(r.tokens, default=0) >= self._vocab for r in self._replies):
-            _log.warning("the n-gram store %s is of another tokenizer and begins anew", self._path)
-            self._replies = []
         self._sort()
 
     def _index(self, ids: Sequence[int]) -> None:
@@ -105,7 +102,7 @@ class ReplyStore:
             self._few = Passages(self._fresh)
 
     def _sort(self) -> None:
-        texts = [reply.tokens for reply in self._replies]
+        texts = [t for t in (r.tokens for r in self._replies) if max(t, default=0) < self._vocab]
         self._sorted, self._sorted_tokens = Passages(texts), sum(map(len, texts))
         self._fresh, self._few = [], Passages([])
 

@@ -29,7 +29,7 @@ MOST_FILES = 8
 
 _MAGIC = b"specdec replies 1\n"
 _ROW = struct.Struct("<16sI")  # whose conversation, and how many bytes of ids follow
-_EPOCH = "epoch"
+_EPOCH, _PART = "epoch", ".part-"
 
 _log = logging.getLogger(__name__)
 
@@ -74,22 +74,16 @@ def read(path: Path) -> list[Kept]:
         return _parsed(path.read_bytes(), _head(path))
     except FileNotFoundError:
         return []
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, struct.error) as error:
         _log.warning("the n-gram store %s cannot be read and begins anew: %s", path, error)
         return []
 
 
 def write(path: Path, replies: Sequence[Kept]) -> None:
-    """Whole and at once. Raises OSError; the file of before then stays."""
+    """Whole and at once, by whom the folder is locked. Raises OSError; the old file then stays."""
     body = b"".join(_ROW.pack(r.conversation, len(r.ids)) + r.ids for r in replies)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(_head(path) + struct.pack("<I", zlib.crc32(body)) + body)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    _sweep(path.parent)
+    _put(path, _head(path) + struct.pack("<I", zlib.crc32(body)) + body)
     for old in sorted(_files(path.parent), key=_written)[:-MOST_FILES]:
         old.unlink(missing_ok=True)
 
@@ -115,7 +109,8 @@ def forget(data_dir: Path, conversation: str | None = None) -> int:
     if not folder.is_dir():
         return 0
     with locked(folder):
-        (folder / _EPOCH).write_text(secrets.token_hex(8), encoding="ascii")
+        _put(folder / _EPOCH, secrets.token_hex(8).encode())
+        _sweep(folder)
         for path in _files(folder):
             replies = read(path)
             gone = None if conversation is None else digest(conversation)
@@ -158,6 +153,24 @@ def locked(folder: Path) -> Iterator[None]:
         ) from error
 
 
+def _put(path: Path, data: bytes) -> None:
+    """A file that is the old one or the new one, whatever happens. Raises OSError."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=_PART)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _sweep(folder: Path) -> None:
+    """What a process that was killed in a write left behind holds replies too."""
+    for part in folder.glob(f"{_PART}*"):
+        part.unlink(missing_ok=True)
+
+
 def _files(folder: Path) -> list[Path]:
     return list(folder.glob("*.replies"))
 
@@ -172,7 +185,7 @@ def _head(path: Path) -> bytes:
 
 
 def _parsed(data: bytes, head: bytes) -> list[Kept]:
-    """Raises ValueError for anything but what `write` wrote."""
+    """Raises ValueError or struct.error for anything but what `write` wrote."""
     if not data.startswith(head) or len(data) < len(head) + 4:
         raise ValueError("it is another kind of file, or another tokenizer's")
     body = memoryview(data)[len(head) + 4 :]
@@ -182,6 +195,8 @@ def _parsed(data: bytes, head: bytes) -> list[Kept]:
     while at < len(body):
         conversation, size = _ROW.unpack_from(body, at)
         at += _ROW.size
+        if size % 4 or at + size > len(body):
+            raise ValueError("a reply in it has no end")
         replies.append(Kept(conversation, bytes(body[at : at + size])))
         at += size
     return replies

@@ -133,6 +133,12 @@ class _Reader:
                 _USE,
             )
         rows = torch.arange(shape.drafts, device=matrices.device) if ids is None else ids
+        if int(rows.max()) >= target.shape.rows:
+            raise LoadError(
+                f"{self._checkpoint.folder} drafts the id {int(rows.max())}, and the target's"
+                f" output matrix has {target.shape.rows} rows.",
+                _USE,
+            )
         weight = table[rows] if isinstance(table, Tensor) else table(rows)
         weight = weight.to(matrices.device, matrices.dtype)
         form = matrices.form
@@ -150,9 +156,10 @@ class _Reader:
             return None
         self._read.add("d2t")
         ids = self._checkpoint.integers("d2t", drafts) + torch.arange(drafts)
-        if bool((ids < 0).any()) or len(set(ids.tolist())) != drafts:
+        known = bool(((ids >= 0) & (ids < self._shape.block.rows)).all())
+        if not known or len(set(ids.tolist())) != drafts:
             raise LoadError(
-                f"{self._checkpoint.folder}: d2t names an id twice, or one below 0.",
+                f"{self._checkpoint.folder}: d2t names an id twice, or one that is none.",
                 "Fetch the head anew.",
             )
         return ids.to(self._matrices.device)

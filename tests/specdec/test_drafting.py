@@ -9,7 +9,17 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file, save_file
 
-from specdec.contract import Failed, Loaded, Pair
+from specdec.contract import (
+    ChatRequest,
+    Failed,
+    Finished,
+    Loaded,
+    Message,
+    NeverCancel,
+    Pair,
+    Round,
+    Sampling,
+)
 from specdec.engine import LocalEngine
 from specdec.linear import has_fbgemm
 from specdec.options import EngineOptions
@@ -139,3 +149,30 @@ def test_a_form_that_was_asked_for_is_used(models: Path, tmp_path: Path, asked: 
     choice = pair(made, "good")
     assert choice.draft_dtype.value == {"bfloat16": "bf16", "float32": "fp32"}.get(asked, asked)
     assert choice.draft_dtype.reason.startswith("asked for: ")
+
+
+def test_a_draft_never_says_what_the_target_has_no_row_for(tmp_path: Path) -> None:
+    """The tokenizer knows three words more than the target, and the draft likes them best."""
+    few = {"vocab_size": 256, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 0}
+    for name, changes in (("target", few), ("keen", {"num_hidden_layers": 1})):
+        folder = tiny_model(tmp_path / name, seed=1, **changes)
+        file = folder / "tokenizer_config.json"
+        settings = json.loads(file.read_text())
+        del settings["chat_template"]  # whose marks the target has no rows for
+        file.write_text(json.dumps(settings))
+    file = tmp_path / "keen/model.safetensors"
+    weights = load_file(file)
+    weights["lm_head.weight"][257] = 9.0
+    weights["lm_head.weight"][258] = -9.0
+    save_file(weights, file, metadata={"format": "pt"})
+    made = engine(tmp_path, tmp_path / "data", local(tmp_path, "keen"), draft_dtype="float32")
+    assert pair(made, "keen").draft.value == "keen"
+    asked = ChatRequest((Message("user", "Hello?"),), Sampling(max_tokens=20, seed=1), k=3)
+    events = list(made.stream(asked, NeverCancel()))
+    assert isinstance(events[-1], Finished), events[-1]
+    assert sum(event.drafted for event in events if isinstance(event, Round)) > 10
+    list(made.load("target", "none"))
+    asked = ChatRequest((Message("user", "<|im_end|>"),))
+    failed = list(made.stream(asked, NeverCancel()))[-1]
+    assert isinstance(failed, Failed)
+    assert "'<|im_end|>', which the tokenizer knows and the model does not" in failed.error.message

@@ -92,6 +92,16 @@ def test_a_head_of_another_width_or_of_another_target_is_refused(
     assert "width 48" in last.error.message
 
 
+def test_a_head_that_knows_fewer_tokens_than_its_target_is_refused(
+    models: Path, tmp_path: Path
+) -> None:
+    config = config_of("plain", drafts=64, vocab_size=200)
+    write_head(tmp_path / "few", config, tensors_of(config, 5))
+    last = list(engine(models, tmp_path / "data").load("t", str(tmp_path / "few")))[-1]
+    assert isinstance(last, Failed)
+    assert "knows 200 tokens; this target has 259" in last.error.message
+
+
 def head_row(models: Path, **fields: Any) -> dict[str, Any]:
     row = {"id": "h", "name": "H", "family": "EAGLE-3", "roles": ["head"], "trained_for": "t"}
     return {**row, "folder": str(models / "speculators"), "parameters": 1000, **fields}
@@ -111,6 +121,7 @@ def test_the_registrys_head_is_chosen_for_its_target_only(models: Path, tmp_path
     pair = loaded(engine(models, tmp_path / "three", gone), None)
     (option,) = [option for option in pair.drafts if option.id == "h"]
     assert (option.verdict, option.on_disk, pair.draft.value) == ("possible", False, "ngram")
+    assert "not fetched unless asked for: its size is not known" in option.reason
 
 
 def test_a_target_that_hands_out_no_states_bars_heads_before_one_is_fetched(

@@ -178,6 +178,20 @@ def test_a_map_that_names_an_id_twice_is_refused(target: Weights, tmp_path: Path
         load_head(write_head(tmp_path, config, tensors), target, torch.float32, "dense")
 
 
+def test_an_id_that_the_target_has_no_row_for_is_refused(target: Weights, tmp_path: Path) -> None:
+    config = config_of("plain")
+    tensors = tensors_of(config, 1)
+    tensors["d2t"][-1] = 96 - 39  # the head itself knows 96 ids, the last of its 40 would be 96
+    with pytest.raises(LoadError, match="one that is none"):
+        load_head(write_head(tmp_path / "a", config, tensors), target, torch.float32, "dense")
+    config = config_of("plain", vocab_size=1000)
+    tensors = tensors_of(config, 1, own_embed=False)
+    del tensors["lm_head.weight"]  # so that the target's rows are taken
+    tied = replace(target, shape=replace(target.shape, tied=True))
+    with pytest.raises(LoadError, match="output matrix has 320 rows"):
+        load_head(write_head(tmp_path / "b", config, tensors), tied, torch.float32, "dense")
+
+
 def test_a_head_without_an_output_matrix_takes_the_targets_rows(
     target: Weights, tmp_path: Path
 ) -> None:

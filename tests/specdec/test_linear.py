@@ -138,6 +138,12 @@ def test_fp16_refuses_what_is_no_number(bad: float) -> None:
 
 
 @needs_fbgemm
+def test_fp16_refuses_what_it_would_change() -> None:
+    with pytest.raises(LoadError, match="fp32 cannot be packed in fp16"):
+        make(random(16, 32), None, "fp16")
+
+
+@needs_fbgemm
 def test_fp16_leaves_its_input_alone() -> None:
     weight = random(64, 64).bfloat16()
     before = weight.clone()

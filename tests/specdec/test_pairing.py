@@ -169,6 +169,29 @@ def test_gated_draft_is_not_fetched_unasked(tmp_path: Path) -> None:
     assert named(options)["d"].verdict == "possible"
 
 
+@pytest.mark.parametrize(
+    ("lacks", "told"),
+    [
+        ({}, ""),
+        ({"bytes": None}, "its size is not known"),
+        ({"revision": None}, "no revision is pinned"),
+        ({"bytes": None, "revision": None}, "its size is not known and no revision is pinned"),
+    ],
+)
+def test_a_head_is_fetched_unasked_only_where_its_size_and_revision_are_known(
+    tmp_path: Path, lacks: dict[str, None], told: str
+) -> None:
+    known = {"repo": "o/h", "revision": "a" * 40, "bytes": 10**7, "trained_for": "t", **lacks}
+    head = entry("h", roles=["head"], **known)
+    target = entry("t", shape=BIG)
+    options = named(rank_drafts(target, [head], Store(tmp_path), 90 * GB, hub_reachable=True))
+    assert options["h"].verdict == ("possible" if told else "chosen")
+    assert options["h"].usable  # it may be asked for by name
+    said = f"trained for this target; not fetched unless asked for: {told}"
+    assert options["h"].reason.endswith(said if told else "trained for this target")
+    assert options["ngram"].verdict == ("chosen" if told else "possible")
+
+
 def test_target_counts_against_free_memory_unless_loaded(store: Store) -> None:
     target, draft = entry("t", shape=BIG), entry("d", shape=SMALL)
     free = 2_700_000_000  # the target needs that with its buffer

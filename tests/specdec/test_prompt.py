@@ -147,6 +147,13 @@ def test_without_a_template_the_prompt_begins_as_the_tokenizer_says(tokenizer: A
         assert got == (256, *ids(said))
 
 
+def test_a_word_without_a_row_in_the_model_is_named(tokenizer: Any) -> None:
+    talk = [Message("user", "hi <|endoftext|>")]
+    assert 256 in PromptBuilder(tokenizer, 259).build(talk, 100).ids
+    with pytest.raises(PromptError, match=r"'<\|im_end\|>', which the tokenizer knows"):
+        PromptBuilder(tokenizer, 258).build(talk, 100)
+
+
 @pytest.mark.parametrize("talk", [[], [Message("tool", "x")]])  # type: ignore[arg-type]
 def test_empty_talk_and_unknown_roles_are_refused(tokenizer: Any, talk: list[Message]) -> None:
     with pytest.raises(PromptError):

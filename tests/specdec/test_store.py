@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import random
+import struct
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -149,7 +151,7 @@ def test_two_processes_share_one_file(tmp_path: Path) -> None:
         assert found(shelf, 210, 211) == (212, 213, 214)
 
 
-@pytest.mark.parametrize("harm", ["cut", "flipped", "foreign", "empty", "renamed"])
+@pytest.mark.parametrize("harm", ["cut", "flipped", "foreign", "empty", "renamed", "endless"])
 def test_a_bad_file_is_said_and_replaced(
     tmp_path: Path, harm: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -159,6 +161,10 @@ def test_a_bad_file_is_said_and_replaced(
     if harm == "renamed":
         keep(opened(tmp_path, "cd" * 32), REPLY)
         good = store_file.file_of(path.parent, "cd" * 32).read_bytes()
+    if harm == "endless":  # a sum that is right, over a reply longer than the file
+        body = struct.pack("<16sI", b"", 400) + bytes(12)
+        head = good[: good.index(b"\n", len(store_file._MAGIC)) + 1]
+        good = head + struct.pack("<I", zlib.crc32(body)) + body
     path.write_bytes(
         {
             "cut": good[:-3],
@@ -166,6 +172,7 @@ def test_a_bad_file_is_said_and_replaced(
             "foreign": b"PK\x03\x04" + good,
             "empty": b"",
             "renamed": good,
+            "endless": good,
         }[harm]
     )
     with caplog.at_level(logging.WARNING):
@@ -176,13 +183,44 @@ def test_a_bad_file_is_said_and_replaced(
     assert found(opened(tmp_path), 110, 111) == (112, 113, 114)
 
 
-def test_ids_outside_the_vocabulary_are_never_drafted(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_ids_outside_the_vocabulary_are_never_drafted_and_stay_for_a_larger_one(
+    tmp_path: Path,
 ) -> None:
     keep(opened(tmp_path), REPLY)
     assert found(opened(tmp_path, vocab=140), 110, 111) != ()
-    assert found(opened(tmp_path, vocab=139), 110, 111) == ()
-    assert "another tokenizer" in caplog.text
+    smaller = opened(tmp_path, vocab=139)  # a model of the same tokenizer with fewer rows
+    assert found(smaller, 110, 111) == ()
+    keep(smaller, range(50, 60))
+    assert found(smaller, 50, 51) == (52, 53, 54)
+    assert found(opened(tmp_path, vocab=140), 110, 111) != ()
+
+
+def test_what_a_killed_process_left_is_swept_away(tmp_path: Path) -> None:
+    """Half-written files hold replies too: forgetting all must leave none."""
+    shelf, folder = opened(tmp_path), store_file.folder_of(tmp_path)
+    for act in (lambda: keep(shelf, REPLY), lambda: store_file.forget(tmp_path)):
+        keep(shelf, range(200, 220))
+        (folder / f"{store_file._PART}killed").write_bytes(b"a reply")
+        act()
+        assert not list(folder.glob(f"{store_file._PART}*"))
+    assert {path.name for path in folder.iterdir()} == {"epoch", "lock"}
+
+
+def test_forgetting_while_a_reply_begins_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shelf = opened(tmp_path)
+    keep(shelf, REPLY)
+    epoch = store_file.epoch
+
+    def forgotten_then(folder: Path) -> str:
+        began = epoch(folder)
+        store_file.forget(tmp_path)
+        return began
+
+    monkeypatch.setattr(store_file, "epoch", forgotten_then)
+    with shelf.lending("chat"):
+        assert shelf.find((110, 111), 2) == (0, 0)
 
 
 def test_what_cannot_be_written_is_said_and_harms_nothing(
