@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ SHORTEST = 8
 """Tokens below which a sequence has nothing to draft at depth 4."""
 
 HELD, MOST_HELD = 20, 64
-"""One sequence in so many is held out, at least one and at most so many."""
+"""About one sequence in so many is held out, at least one and at most so many."""
 
 Span = tuple[int, int]
 
@@ -36,7 +37,12 @@ class Chat:
     @property
     def digest(self) -> bytes:
         """What tells it from others; a fixed shuffle, too."""
-        return hashlib.sha256(b"".join(i.to_bytes(4, "little") for i in self.ids)).digest()
+        return digest(self.ids)
+
+
+def digest(ids: Sequence[int]) -> bytes:
+    """What stands for a sequence."""
+    return hashlib.sha256(struct.pack(f"<{len(ids)}I", *ids)).digest()
 
 
 def read_chats(file: Path, tokenizer: Any, length: int = LENGTH) -> list[Chat]:
@@ -46,7 +52,7 @@ def read_chats(file: Path, tokenizer: Any, length: int = LENGTH) -> list[Chat]:
     """
     chats: list[Chat] = []
     try:
-        lines = file.read_text("utf-8").splitlines()
+        lines = file.read_text("utf-8-sig").split("\n")  # a row may hold other ends of lines
     except (OSError, UnicodeDecodeError) as error:
         raise SettingError(f"{file} cannot be read: {error}.", "Check --data.") from error
     for number, line in enumerate(lines, 1):
@@ -64,9 +70,7 @@ def read_chats(file: Path, tokenizer: Any, length: int = LENGTH) -> list[Chat]:
 
 def _row(row: Any, tokenizer: Any, length: int) -> Iterator[Chat]:
     if isinstance(row, dict) and isinstance(row.get("text"), str):
-        ids = tuple(tokenizer(row["text"], add_special_tokens=False)["input_ids"])
-        pieces = (ids[start : start + length] for start in range(0, len(ids), length))
-        return (Chat(piece, ((0, len(piece)),)) for piece in pieces)
+        return _pieces(row["text"], tokenizer, length)
     if not isinstance(row, dict) or not isinstance(row.get("messages"), list):
         raise ValueError('it has neither "messages" nor "text"')
     messages = row["messages"]
@@ -76,6 +80,17 @@ def _row(row: Any, tokenizer: Any, length: int) -> Iterator[Chat]:
         ):
             raise ValueError(f"messages[{place}] has no role and content")
     return iter((_conversation(messages, tokenizer, length),))
+
+
+def _pieces(text: str, tokenizer: Any, length: int) -> Iterator[Chat]:
+    """Text cut to length; where the tokenizer begins text with a token, each piece begins so."""
+    ids = tuple(tokenizer(text, add_special_tokens=False)["input_ids"])
+    first = tokenizer("a")["input_ids"][0]
+    opening = (first,) if first == tokenizer.bos_token_id else ()
+    room = length - len(opening)
+    for start in range(0, len(ids), room):
+        piece = (*opening, *ids[start : start + room])
+        yield Chat(piece, ((len(opening), len(piece)),))
 
 
 def _conversation(messages: list[Any], tokenizer: Any, length: int) -> Chat:
@@ -114,20 +129,42 @@ def _ids(tokenizer: Any, text: str) -> list[int]:
     return list(tokenizer(text, add_special_tokens=False)["input_ids"]) if text else []
 
 
-def split(chats: Iterable[Chat]) -> tuple[list[Chat], list[Chat]]:
-    """Training and held-out sequences, each in an order that follows from the text alone.
+def split(own: Iterable[Chat], data: Iterable[Chat]) -> tuple[list[Chat], list[Chat]]:
+    """Training and held-out sequences: chats the target wrote in their order, data in another.
 
+    Held out are chats that the target wrote, where there are any: what it says is what a head must
+    guess. They are the first, and each whose digest says so, until there are MOST_HELD. That
+    depends on the chats before alone, so chats that are written later move none to the other side.
     One text is never on both sides. Raises SettingError where there is too little.
     """
-    distinct = {chat.digest: chat for chat in chats if len(chat.ids) >= SHORTEST}
-    order = [distinct[key] for key in sorted(distinct)]
-    replies = [chat for chat in order if any(end - start > 4 for start, end in chat.replies)]
+    wrote = _distinct(own)
+    read = dict(sorted(_distinct(data).items()))  # an order that follows from the text
+    replies = _with_replies(wrote) or _with_replies(read)
+    order = wrote | read
     if len(order) < 2 or not replies:
         raise SettingError(
             f"There is too little to learn from: {len(order)} different sequences of at least"
             f" {SHORTEST} tokens, {len(replies)} with a reply.",
             "Give more rows, or let the target write more with --self-generate.",
         )
-    held = replies[: max(1, min(MOST_HELD, len(order) // HELD))]
+    held = [chat for place, chat in enumerate(replies) if not place or _is_held(chat)][:MOST_HELD]
     out = {chat.digest for chat in held}
-    return [chat for chat in order if chat.digest not in out], held
+    return [chat for key, chat in order.items() if key not in out], held
+
+
+def _distinct(chats: Iterable[Chat]) -> dict[bytes, Chat]:
+    """By digest, each once, where it came first."""
+    found: dict[bytes, Chat] = {}
+    for chat in chats:
+        if len(chat.ids) >= SHORTEST:
+            found.setdefault(chat.digest, chat)
+    return found
+
+
+def _with_replies(chats: dict[bytes, Chat]) -> list[Chat]:
+    """Those with enough of a reply to measure acceptance on."""
+    return [c for c in chats.values() if any(end - start > 4 for start, end in c.replies)]
+
+
+def _is_held(chat: Chat) -> bool:
+    return int.from_bytes(chat.digest[:4], "big") % HELD == 0

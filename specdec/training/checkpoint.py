@@ -29,6 +29,7 @@ class Place:
     tokens: int = 0
     epoch: int = 0
     batch: int = 0  # of this epoch
+    sequences: int = 0  # that this epoch is of
     history: list[dict[str, Any]] = field(default_factory=list)
 
 

@@ -24,7 +24,8 @@ def add_command(commands: Any, options: Callable[[argparse.Namespace], EngineOpt
     add = parser.add_argument
     add("--target", required=True, metavar="ID", help="registry id or local folder")
     add("--data", type=Path, metavar="FILE", help='JSONL: {"messages": [...]} or {"text": "..."}')
-    add("--self-generate", type=int, metavar="N", help="let the target write N chats instead")
+    add("--self-generate", type=int, metavar="N",
+        help="let the target write its own chats, N in all; alone or beside --data")  # fmt: skip
     add("--minutes", type=float, required=True, metavar="M", help="bound of it all")
     add("--out", type=Path, required=True, metavar="DIR", help="the head; the same again goes on")
     add("--steps", type=int, metavar="N", help="most updates; default: what the minutes give")

@@ -10,6 +10,8 @@ from typing import Any
 from safetensors.torch import save
 from torch import Tensor
 
+from specdec.errors import LoadError
+
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Under another name first, then renamed: a kill at any point leaves the old file or the new.
@@ -31,11 +33,27 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """What `write_json` wrote, or None where nothing was written yet."""
-    return json.loads(path.read_text("utf-8")) if path.exists() else None
+    """What `write_json` wrote, or None where nothing was written yet. Raises LoadError."""
+    try:
+        return json.loads(path.read_text("utf-8")) if path.exists() else None
+    except (OSError, ValueError) as error:
+        raise LoadError(
+            f"{path} cannot be read: {error}.", "Remove it, or begin anew in another --out."
+        ) from error
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], about: dict[str, str]) -> None:
     """A safetensors file; `about` is its metadata."""
     whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     write_bytes(path, save(whole, {"format": "pt", **about}))
+
+
+def numbered(folder: Path, suffix: str) -> dict[int, Path]:
+    """Files named by a number alone, in its order."""
+    found = {int(path.stem): path for path in folder.glob(f"*{suffix}") if path.stem.isdecimal()}
+    return dict(sorted(found.items()))
+
+
+def next_file(folder: Path, suffix: str) -> Path:
+    """The one after the last, also where some before it are gone."""
+    return folder / f"{max(numbered(folder, suffix), default=-1) + 1:05d}{suffix}"

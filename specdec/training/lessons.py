@@ -1,5 +1,6 @@
 """Lessons in bounded files: what the target thought of each sequence, written once, read often.
 
+What a file holds is told by the ids in it, so sequences may be added, or left out, at any time.
 Knows files and sequences; nothing of how lessons are made or used.
 """
 
@@ -10,14 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import Tensor
 
-from specdec.training.chats import Chat
-from specdec.training.files import write_json, write_tensors
+from specdec.errors import LoadError
+from specdec.training.chats import Chat, digest
+from specdec.training.files import next_file, numbered, write_tensors
 from specdec.training.teacher import Lesson
 
-SHARD = 64 << 20
+SHARD, SUFFIX = 64 << 20, ".safetensors"
 """Bytes of a file at most, unless one sequence alone takes more."""
 
 
@@ -38,88 +41,117 @@ def token_bytes(hidden: int) -> int:
     return 4 * hidden * 2 + 4 + 1 + 4 + 4
 
 
-def within(chats: Sequence[Chat], tokens: int) -> list[Chat]:
-    """The first chats that hold at most `tokens` tokens together."""
-    kept, total = [], 0
-    for chat in chats:
-        total += len(chat.ids)
-        if total > tokens:
-            break
-        kept.append(chat)
-    return kept
-
-
 class Shelf:
-    """The files of one set of sequences; which sequence lies where follows from their order."""
+    """The files of one set of sequences; those in them that are not of the set are passed over."""
 
     def __init__(
         self, folder: Path, chats: Sequence[Chat], hidden: int, shard: int = SHARD
     ) -> None:
-        self._folder, self._one = folder, token_bytes(hidden)
-        self.parts: list[list[Chat]] = []
-        room = 0
-        for chat in chats:
-            if len(chat.ids) * self._one > room or not self.parts:
-                self.parts.append([])
-                room = shard
-            self.parts[-1].append(chat)
-            room -= len(chat.ids) * self._one
+        """Raises LoadError for a file that is none."""
+        self._folder, self._one, self._shard = folder, token_bytes(hidden), shard
+        self._missing = {chat.digest: chat for chat in chats}
+        self._places: dict[int, list[tuple[int, int]]] = {}  # of each file: start and end
+        self._held = 0  # tokens of all files, also of what is passed over
+        for number in numbered(folder, SUFFIX):
+            self._find(number)
 
-    def file(self, part: int) -> Path:
-        """Where a part lies, or will."""
-        return self._folder / f"{part:05d}.safetensors"
+    def file(self, number: int) -> Path:
+        """Where a file lies."""
+        return self._folder / f"{number:05d}{SUFFIX}"
 
     def fill(
         self,
         teach: Callable[[Sequence[Chat]], list[Lesson]],
-        go_on: Callable[[int], bool],
+        go_on: Callable[[], bool],
+        room: int | None = None,
     ) -> None:
-        """Write the files that are missing, in order, while `go_on(parts done)`."""
-        for part, chats in enumerate(self.parts):
-            if self.file(part).exists():
-                continue
-            if not go_on(part):
-                break
-            self._write(part, chats, teach(chats))
-        rows = [
-            {"file": self.file(part).name, "sequences": len(chats), "tokens": _tokens(chats)}
-            for part, chats in enumerate(self.parts)
-            if self.file(part).exists()
-        ]
-        write_json(self._folder / "index.json", {"token_bytes": self._one, "files": rows})
+        """Write what is missing, in order, while `go_on()`; files hold `room` tokens at most."""
+        for chats in self._bundles(room):
+            if not go_on():
+                return
+            file = next_file(self._folder, SUFFIX)
+            _write(file, chats, teach(chats))
+            self._find(int(file.stem))
 
     @property
-    def ready(self) -> list[int]:
-        """The parts that are written."""
-        return [part for part in range(len(self.parts)) if self.file(part).exists()]
+    def missing(self) -> int:
+        """Sequences that no file holds."""
+        return len(self._missing)
+
+    @property
+    def lengths(self) -> dict[int, list[int]]:
+        """Tokens of each sequence that `read` gives, by file."""
+        return {
+            number: [end - start for start, end in places]
+            for number, places in self._places.items()
+            if places
+        }
+
+    @property
+    def sequences(self) -> int:
+        """Those of the set that are written."""
+        return sum(map(len, self._places.values()))
 
     @property
     def tokens(self) -> int:
-        """Tokens of the parts that are written."""
-        return sum(_tokens(self.parts[part]) for part in self.ready)
+        """Tokens of those."""
+        return sum(map(sum, self.lengths.values()))
 
-    def read(self, part: int) -> list[Stored]:
-        """The sequences of one file, in order."""
-        tensors = load_file(self.file(part))
-        ends = tensors["lengths"].cumsum(0).tolist()
-        starts = [0, *ends[:-1]]
-        return [_stored(tensors, start, end) for start, end in zip(starts, ends, strict=True)]
+    def read(self, number: int) -> list[Stored]:
+        """The sequences of the set in one file, in order."""
+        tensors = load_file(self.file(number))
+        return [_stored(tensors, start, end) for start, end in self._places[number]]
 
     def __iter__(self) -> Iterator[Stored]:
-        for part in self.ready:
-            yield from self.read(part)
+        for number in self.lengths:
+            yield from self.read(number)
 
-    def _write(self, part: int, chats: Sequence[Chat], lessons: Sequence[Lesson]) -> None:
-        tensors = {
-            "ids": torch.tensor([i for chat in chats for i in chat.ids], dtype=torch.int32),
-            "said": torch.cat([_said(chat) for chat in chats]),
-            "lengths": torch.tensor([len(chat.ids) for chat in chats]),
-            "taps": torch.cat([lesson.taps for lesson in lessons]).bfloat16(),
-            "last": torch.cat([lesson.last for lesson in lessons]).bfloat16(),
-            "norm": torch.cat([lesson.norm for lesson in lessons]),
-            "top": torch.cat([lesson.top for lesson in lessons]),
-        }
-        write_tensors(self.file(part), tensors, {})
+    def _bundles(self, room: int | None) -> list[list[Chat]]:
+        """What is missing and fits, cut to files."""
+        bundles: list[list[Chat]] = []
+        left, space = room, 0
+        if left is not None:
+            left -= self._held
+        for chat in self._missing.values():
+            count = len(chat.ids)
+            if left is not None and (left := left - count) < 0:
+                break
+            if count * self._one > space:
+                bundles.append([])
+                space = self._shard
+            bundles[-1].append(chat)
+            space -= count * self._one
+        return bundles
+
+    def _find(self, number: int) -> None:
+        """Note which missing sequences a file holds, and where."""
+        file = self.file(number)
+        try:
+            with safe_open(file, "pt") as stored:
+                ids = stored.get_tensor("ids").tolist()
+                ends = stored.get_tensor("lengths").cumsum(0).tolist()
+        except Exception as error:  # safetensors has errors of its own kind
+            raise LoadError(
+                f"{file} cannot be read: {error}.", "Remove it: it is then written anew."
+            ) from error
+        spans = zip([0, *ends[:-1]], ends, strict=True)
+        self._held += len(ids)
+        self._places[number] = [
+            span for span in spans if self._missing.pop(digest(ids[slice(*span)]), None)
+        ]
+
+
+def _write(file: Path, chats: Sequence[Chat], lessons: Sequence[Lesson]) -> None:
+    tensors = {
+        "ids": torch.tensor([i for chat in chats for i in chat.ids], dtype=torch.int32),
+        "said": torch.cat([_said(chat) for chat in chats]),
+        "lengths": torch.tensor([len(chat.ids) for chat in chats]),
+        "taps": torch.cat([lesson.taps for lesson in lessons]).bfloat16(),
+        "last": torch.cat([lesson.last for lesson in lessons]).bfloat16(),
+        "norm": torch.cat([lesson.norm for lesson in lessons]),
+        "top": torch.cat([lesson.top for lesson in lessons]),
+    }
+    write_tensors(file, tensors, {})
 
 
 def _stored(tensors: dict[str, Tensor], start: int, end: int) -> Stored:
@@ -135,7 +167,3 @@ def _said(chat: Chat) -> Tensor:
     for start, end in chat.replies:
         said[start:end] = True
     return said
-
-
-def _tokens(chats: Sequence[Chat]) -> int:
-    return sum(len(chat.ids) for chat in chats)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,7 @@ VOCAB, DISK_GB, SEED = 8192, 4.0, 0
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One of `data` and `write` is set: a file, or how many chats the target writes."""
+    """One of `data` and `write` is set, or both: a file, and how many chats the target writes."""
 
     options: EngineOptions
     target: str
@@ -29,10 +30,10 @@ class Plan:
 
     def __post_init__(self) -> None:
         """Raises SettingError for what cannot be done."""
-        if (self.data is None) == (self.write is None):
+        if self.data is None and self.write is None:
             raise SettingError(
-                "Training text comes from a file or from the target.",
-                "Name one of --data FILE and --self-generate N.",
+                "Training text comes from the target, from a file, or from both.",
+                "Name --self-generate N, --data FILE, or both.",
             )
         if self.data is not None and not self.data.is_file():
             raise SettingError(f"There is no file {self.data}.", "Check --data.")
@@ -43,8 +44,8 @@ class Plan:
             ("--vocab", self.vocab),
             ("--disk", self.disk_gb),
         ):
-            if value is not None and not value > 0:
-                raise SettingError(f"{name} is {value:g}.", "It must be above 0.")
+            if value is not None and not 0 < value < math.inf:
+                raise SettingError(f"{name} is {value:g}.", "It must be a number above 0.")
         if self.out.exists() and not self.out.is_dir():
             raise SettingError(f"{self.out} is a file.", "Name a folder with --out.")
         if self.out.is_dir() and any(self.out.iterdir()) and not (self.out / "work").is_dir():

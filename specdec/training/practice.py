@@ -86,7 +86,7 @@ def unroll(head: DraftHead, ends: Ends, batch: Batch) -> list[Guess]:
     rows, width = batch.rows, batch.ids.shape[1]
     embedded = ends.embed[batch.ids[:, 1 : rows + STEPS]].float()
     outs = head(batch.taps[:, :rows], embedded, STEPS)
-    with torch.no_grad():
+    with torch.no_grad(), torch.autocast(ends.rows.device.type, enabled=False):
         truth = (batch.last @ ends.rows.T).sub_(batch.norm[..., None]).flatten(0, 1)
     guesses = []
     for step, out in enumerate(outs):

@@ -6,58 +6,31 @@ The order of it. Knows the parts and the folder they work in; nothing of their i
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
+from filelock import FileLock, Timeout
 
 from specdec import device
 from specdec.checkpoint import read_config
-from specdec.decoder import Weights
-from specdec.depot import Depot, Files
-from specdec.device import DeviceChoice
+from specdec.depot import Depot
 from specdec.errors import SettingError
-from specdec.families import Shape, shape_of
-from specdec.loading import Model
-from specdec.tokenizer import end_ids, load_tokenizer
-from specdec.training import export, files, lessons, vocab
-from specdec.training.chats import Chat, read_chats, split
+from specdec.families import shape_of
+from specdec.tokenizer import load_tokenizer
+from specdec.training import export, files, vocab
+from specdec.training.chats import Chat, split
 from specdec.training.clock import Clock
-from specdec.training.frame import frame_of
+from specdec.training.gather import Loaded, Say, Student, lessons, texts
 from specdec.training.lessons import Shelf
 from specdec.training.module import DraftHead, Size
 from specdec.training.plan import Plan
 from specdec.training.practice import Ends
 from specdec.training.register import register
-from specdec.training.teacher import Teacher, frozen_ends, taps_of
+from specdec.training.teacher import frozen_ends, taps_of
 from specdec.training.train import Pace, Trainer
-from specdec.training.write import ChatFiles, Writer, write_chats
-
-Say = Callable[[str], None]
-
-WRITE_UNTIL, READ_UNTIL = 0.4, 0.6
-"""Shares of the minutes after which the target writes no more chats, and reads no more of them."""
-
-
-FEWEST = 8
-"""Chats for which the target may take longer than its share."""
-
-
-@dataclass(frozen=True, slots=True)
-class Student:
-    """A target's files, and what a head needs of them."""
-
-    files: Files
-    where: DeviceChoice
-    shape: Shape
-    tokenizer: Any
-
-    @property
-    def vocab(self) -> int:
-        """Ids that the tokenizer knows and the target has a row for."""
-        return min(len(self.tokenizer), self.shape.rows)
 
 
 def train_draft(plan: Plan, say: Say) -> str:
@@ -65,49 +38,37 @@ def train_draft(plan: Plan, say: Say) -> str:
 
     Raises a SpecdecError that says what to do.
     """
-    work = plan.out / "work"
-    clock = Clock(work / "clock.json", plan.minutes)
     depot = Depot(plan.options, lambda phase: None, lambda: False)
     student = _student(depot, plan.target)
+    with _alone(plan.out / "work") as work:
+        return _train(plan, work, depot, student, say)
+
+
+def _train(plan: Plan, work: Path, depot: Depot, student: Student, say: Say) -> str:
+    clock = Clock(work / "clock.json", plan.minutes)
     _begin(work, plan, student)
-    loaded = _Loaded(depot, student, say)
-    train, held = split(_texts(plan, work, student, loaded, clock, say))
-    shelf, exam = _lessons(plan, work, train, held, student, loaded, clock, say)
+    loaded = Loaded(depot, student, say)
+    own, data = texts(plan, work, student, loaded, clock, say)
+    train, held = split(own, data)
+    shelf, exam = lessons(plan, work, train, held, student, loaded, clock, say)
     loaded.drop()
-    ids = vocab.choose((chat.ids for chat in train), plan.vocab)
+    ids = vocab.choose(_saying(own, data, held), train, plan.vocab)
     trainer = _trainer(plan, work, student, ids, shelf, exam)
-    began = min(clock.spent / clock.total, 1.0)
+    clock.enter("train")
 
     def progress(updates: int) -> float:
-        time = (clock.spent / clock.total - began) / (1 - began) if began < 1 else 1.0
-        return max(time, updates / plan.updates if plan.updates else 0.0)
+        return max(clock.trained, updates / plan.updates if plan.updates else 0.0)
 
     trainer.run(Pace(progress), clock.save, say)
-    card = _card(plan, student, train, held, shelf, ids, trainer, clock)
+    if not trainer.place.updates:
+        raise SettingError(
+            "The minutes were over before training began.",
+            "Say the same again with more --minutes: what is written and read is kept.",
+        )
+    card = _card(plan, student, bool(own), exam, held, shelf, ids, trainer, clock)
     output = None if student.shape.tied else trainer.ends.rows
     export.write_head(plan.out, trainer.head, output, ids, student.shape.rows, card)
     return register(plan.options.data_dir, plan.out, student.files.entry)
-
-
-class _Loaded:
-    """The target's weights, in memory only while somebody needs them."""
-
-    def __init__(self, depot: Depot, student: Student, say: Say) -> None:
-        self._depot, self._student, self._say = depot, student, say
-        self._model: Model | None = None
-
-    def weights(self) -> Weights:
-        """Load, the first time."""
-        if self._model is None:
-            student, where = self._student, self._student.where
-            self._say(f"loading {student.files.entry.id} in {where.dtype_choice.value}")
-            self._model = self._depot.load(student.files, where.device, where.dtype, where.form)
-        assert self._model.weights is not None  # _student refused what transformers alone can run
-        return self._model.weights
-
-    def drop(self) -> None:
-        """Let the memory go: training needs it."""
-        self._model = None
 
 
 def _student(depot: Depot, target: str) -> Student:
@@ -124,97 +85,57 @@ def _student(depot: Depot, target: str) -> Student:
     return Student(got, where, shape, load_tokenizer(got.folder))
 
 
+@contextmanager
+def _alone(work: Path) -> Iterator[Path]:
+    """The folder to work in, for one run at a time; a run that is killed lets it go."""
+    work.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(work / "lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise SettingError(
+            f"Another run is working in {work.parent}.", "Wait for it, or name another --out."
+        ) from error
+    try:
+        yield work
+    finally:
+        lock.release()
+
+
 def _begin(work: Path, plan: Plan, student: Student) -> None:
     """Write down what this folder is for. Raises SettingError when it was begun for something else.
 
-    Minutes and updates may change: a head may be trained for longer.
+    Minutes, updates, chats, disk and the vocabulary may change, and a file may come to chats: what
+    was held out stays so. Another file could bring what was held out of the first.
     """
-    data = None if plan.data is None else hashlib.sha256(plan.data.read_bytes()).hexdigest()
     asked = {
         "target": student.files.entry.id,
-        "data sha256": data,
+        "data sha256": None if plan.data is None else _digest(plan.data),
+        "seed": plan.seed,
         "chats": plan.write,
         "vocab": plan.vocab,
         "disk": plan.disk_gb,
-        "seed": plan.seed,
     }
-    begun = files.read_json(work / "run.json")
-    if begun is None:
+    begun = files.read_json(work / "run.json") or {}
+    for name in ("target", "data sha256", "seed"):
+        if begun.get(name) not in (None, asked[name]):
+            raise SettingError(
+                f"{plan.out} was begun with another {name}: {begun[name]}, now {asked[name]}.",
+                "Say the same again to go on, or name another --out.",
+            )
+    if begun != asked:
         files.write_json(work / "run.json", asked)
-        return
-    changed = [name for name, value in asked.items() if begun.get(name) != value]
-    if changed:
-        raise SettingError(
-            f"{plan.out} was begun with another {changed[0]}:"
-            f" {begun.get(changed[0])}, now {asked[changed[0]]}.",
-            "Say the same again to go on, or name another --out.",
-        )
 
 
-def _texts(
-    plan: Plan, work: Path, student: Student, loaded: _Loaded, clock: Clock, say: Say
-) -> list[Chat]:
-    if plan.data is not None:
-        return read_chats(plan.data, student.tokenizer)
-    assert plan.write is not None
-    tokenizer, folder = student.tokenizer, student.files.folder
-    frame = frame_of(tokenizer, end_ids(folder, tokenizer))
-
-    def open_writer(rows: int) -> Writer:
-        return Writer(loaded.weights(), student.vocab, frame, rows)
-
-    def go_on(done: int) -> bool:
-        return clock.before(WRITE_UNTIL if done >= FEWEST else READ_UNTIL)
-
-    def told(text: str) -> None:
-        clock.save()
-        say(text)
-
-    kept = ChatFiles(work / "chats")
-    write_chats(kept, plan.write, plan.seed, open_writer, go_on, told)
-    return list(kept)
+def _digest(file: Path) -> str:
+    with file.open("rb") as data:
+        return hashlib.file_digest(data, "sha256").hexdigest()
 
 
-def _lessons(
-    plan: Plan,
-    work: Path,
-    train: list[Chat],
-    held: list[Chat],
-    student: Student,
-    loaded: _Loaded,
-    clock: Clock,
-    say: Say,
-) -> tuple[Shelf, Shelf]:
-    """Held-out text first: without it nothing could be told. Disk bounds both together."""
-    hidden = student.shape.hidden
-    room = int(plan.disk_gb * 1e9) // lessons.token_bytes(hidden)
-    exam_chats = lessons.within(held, room // 10) or held[:1]
-    train_chats = lessons.within(train, room - sum(len(chat.ids) for chat in exam_chats))
-    if not train_chats:
-        raise SettingError("--disk leaves no room for training text.", "Allow more.")
-    if len(train_chats) < len(train):
-        say(f"{len(train) - len(train_chats):,} of {len(train):,} sequences are left out (--disk)")
-    exam = Shelf(work / "held", exam_chats, hidden)
-    shelf = Shelf(work / "lessons", train_chats, hidden)
-    wanted = [s for s in (exam, shelf) if len(s.ready) < len(s.parts)]
-    if not wanted:
-        return shelf, exam
-    teacher = None
-
-    def teach(chats: Any) -> list[Any]:
-        nonlocal teacher
-        if teacher is None:
-            teacher = Teacher(loaded.weights(), student.vocab)
-        return teacher.lessons(chats)
-
-    def go_on(part: int) -> bool:
-        clock.save()
-        say(f"the target reads: {shelf.tokens:,} tokens so far, part {part + 1}")
-        return part == 0 or clock.before(READ_UNTIL)
-
-    exam.fill(teach, lambda part: True)
-    shelf.fill(teach, go_on)
-    return shelf, exam
+def _saying(own: Sequence[Chat], data: Sequence[Chat], held: Sequence[Chat]) -> list[Chat]:
+    """Whose replies say which ids are worth drafting: the target's own, where it wrote some."""
+    out = {chat.digest for chat in held}
+    return [chat for chat in own or data if chat.digest not in out]
 
 
 def _trainer(
@@ -238,26 +159,29 @@ def _trainer(
 def _card(
     plan: Plan,
     student: Student,
-    train: list[Chat],
-    held: list[Chat],
+    wrote: bool,
+    exam: Shelf,
+    held: Sequence[Chat],
     shelf: Shelf,
     ids: tuple[int, ...],
     trainer: Trainer,
     clock: Clock,
 ) -> dict[str, Any]:
     place = trainer.place
+    sources = ["chats the target wrote itself"] if wrote else []
+    sources += [plan.data.name] if plan.data else []
     return {
         "target": student.files.entry.id,
-        "data": plan.data.name if plan.data else f"{plan.write:,} chats the target wrote itself",
-        "sequences": sum(len(shelf.parts[part]) for part in shelf.ready),
+        "data": " and ".join(sources),
+        "sequences": shelf.sequences,
         "tokens_gathered": shelf.tokens,
-        "held_out": len(held),
+        "held_out": exam.sequences,
         "updates": place.updates,
         "tokens_trained": place.tokens,
         "minutes": round(clock.spent / 60, 2),
         "device": str(student.where.device),
         "vocab": len(ids),
-        "covered": round(vocab.covered((chat.ids for chat in train), ids), 4),
+        "covered": round(vocab.covered(held, ids), 4),
         "acceptance": place.history[-1],
         "history": place.history,
         "command": plan.command,

@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 
 from specdec.device import cpu_multiplies
+from specdec.errors import EngineError
 from specdec.training import acceptance, checkpoint
 from specdec.training.acceptance import Acceptance
 from specdec.training.checkpoint import Place
@@ -36,6 +37,16 @@ CLIP = 1.0
 
 RARELY = 15
 """Measuring may take one second in so many."""
+
+
+def rate(peak: float, updates: int, done: float) -> float:
+    """The learning rate after so many updates, when this share of training, 0 to 1, is over.
+
+    A cosine to FLOOR over the whole. It follows from the share alone, so a run that is killed goes
+    on with the rate it had, and one whose minutes are raised with what a longer run has there.
+    """
+    warm = min(1.0, (updates + 1) / WARM)
+    return peak * warm * (FLOOR + (1 - FLOOR) * (1 + math.cos(math.pi * min(done, 1.0))) / 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +74,12 @@ class Trainer:
             head.parameters(), self._peak, betas=(0.9, 0.95), weight_decay=0.0
         )
         self.place: Place = checkpoint.load(file, head, self._optimiser)
+        if self.place.sequences != shelf.sequences:  # the place in an epoch of others is none
+            began = self.place.batch > 0
+            self.place.epoch, self.place.batch = self.place.epoch + began, 0
+            self.place.sequences = shelf.sequences
         self._open: tuple[int, list[Stored]] | None = None
+        self._order: tuple[int, list[Pick]] | None = None
         self._losses: list[float] = []
 
     def run(self, pace: Pace, saved: Callable[[], None], say: Callable[[str], None]) -> None:
@@ -109,33 +125,36 @@ class Trainer:
 
     def _update(self, lessons: list[Stored], done: float) -> None:
         batch = stack(lessons, self._device)
-        warm = min(1.0, (self.place.updates + 1) / WARM)
-        rate = self._peak * warm * (FLOOR + (1 - FLOOR) * (1 + math.cos(math.pi * done)) / 2)
         for group in self._optimiser.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate(self._peak, self.place.updates, done)
         self._optimiser.zero_grad(set_to_none=True)
         with self._autocast():
             loss = total_loss(unroll(self.head, self.ends, batch))
+        if not math.isfinite(told := float(loss.detach())):
+            raise EngineError(
+                f"Training broke: after {self.place.updates:,} updates the loss is {told}.",
+                "Try another --dtype, or begin anew in another --out.",
+            )
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.head.parameters(), CLIP)
         self._optimiser.step()
-        self._losses = [*self._losses[-99:], float(loss.detach())]
+        self._losses = [*self._losses[-99:], told]
         self.place.updates += 1
         self.place.tokens += sum(len(lesson.ids) for lesson in lessons)
         self.place.batch += 1
 
     def _next(self) -> Pick:
-        picks = self._picks()
-        if self.place.batch >= len(picks):
+        if self.place.batch >= len(picks := self._picks()):
             self.place.epoch, self.place.batch = self.place.epoch + 1, 0
             picks = self._picks()
         return picks[self.place.batch]
 
     def _picks(self) -> list[Pick]:
-        lengths = {
-            part: [len(chat.ids) for chat in self._shelf.parts[part]] for part in self._shelf.ready
-        }
-        return epoch(lengths, TOKENS, self._seed, self.place.epoch)
+        """The updates of this epoch."""
+        number = self.place.epoch
+        if self._order is None or self._order[0] != number:
+            self._order = number, epoch(self._shelf.lengths, TOKENS, self._seed, number)
+        return self._order[1]
 
     def _part(self, part: int) -> list[Stored]:
         if self._open is None or self._open[0] != part:
@@ -143,7 +162,7 @@ class Trainer:
         return self._open[1]
 
     def _held_batches(self) -> Iterator[Batch]:
-        for part in self._held.ready:
+        for part in self._held.lengths:
             stored = sorted(self._held.read(part), key=lambda lesson: len(lesson.ids))
             while stored:
                 count = max(1, TOKENS // len(stored[-1].ids))

@@ -8,19 +8,23 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor
 
-SIZE = 8192
+from specdec.training.chats import Chat
 
 
-def choose(texts: Iterable[Sequence[int]], most: int) -> tuple[int, ...]:
-    """At most `most` ids that occur, ascending; of equal counts the smaller id."""
-    counts = Counter(token for ids in texts for token in ids)
-    ranked = sorted(counts, key=lambda token: (-counts[token], token))
+def choose(said: Iterable[Chat], read: Iterable[Chat], most: int) -> tuple[int, ...]:
+    """At most `most` ids, ascending: what replies of `said` hold most often, then what occurs most.
+
+    Of equal counts the smaller id.
+    """
+    first = Counter(token for chat in said for token in _replies(chat))
+    then = Counter(token for chat in read for token in chat.ids)
+    ranked = sorted(first | then, key=lambda token: (-first[token], -then[token], token))
     return tuple(sorted(ranked[:most]))
 
 
-def covered(texts: Iterable[Sequence[int]], ids: Iterable[int]) -> float:
-    """The share of tokens that `ids` can say."""
-    known, counts = set(ids), Counter(token for text in texts for token in text)
+def covered(chats: Iterable[Chat], ids: Iterable[int]) -> float:
+    """The share of tokens in replies that `ids` can say."""
+    known, counts = set(ids), Counter(token for chat in chats for token in _replies(chat))
     return sum(n for token, n in counts.items() if token in known) / max(1, counts.total())
 
 
@@ -33,3 +37,8 @@ def maps(ids: Sequence[int], rows: int) -> tuple[Tensor, Tensor]:
     inside = torch.zeros(rows, dtype=torch.bool)
     inside[own] = True
     return own - torch.arange(len(own)), inside
+
+
+def _replies(chat: Chat) -> Iterable[int]:
+    for start, end in chat.replies:
+        yield from chat.ids[start:end]

@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 
 from specdec.decoder import Weights
+from specdec.errors import LoadError
 from specdec.training.batch import BatchDecoder
 from specdec.training.chats import Chat
-from specdec.training.files import read_json, write_json
+from specdec.training.files import next_file, numbered, read_json, write_json
 from specdec.training.frame import Frame
 from specdec.training.speaker import Speaker
 
@@ -39,25 +40,22 @@ class ChatFiles:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    @property
-    def finished(self) -> bool:
-        """Whether no more are wanted: more chats would change which are held out."""
-        return (self._folder / "done.json").exists()
-
-    def finish(self) -> None:
-        """No more are wanted."""
-        write_json(self._folder / "done.json", {"chats": sum(1 for _ in self)})
-
     def add(self, chats: list[Chat]) -> None:
         """Keep these as one more file."""
-        number = len(list(self._folder.glob("[0-9]*.json")))
         rows = [{"ids": chat.ids, "replies": chat.replies} for chat in chats]
-        write_json(self._folder / f"{number:05d}.json", rows)
+        write_json(next_file(self._folder, ".json"), rows)
 
     def __iter__(self) -> Iterator[Chat]:
-        for file in sorted(self._folder.glob("[0-9]*.json")):
-            for row in read_json(file):
-                yield Chat(tuple(row["ids"]), tuple((a, b) for a, b in row["replies"]))
+        """Raises LoadError for a file that `add` did not write."""
+        for file in numbered(self._folder, ".json").values():
+            rows = read_json(file)
+            try:
+                for row in rows:
+                    yield Chat(tuple(row["ids"]), tuple((a, b) for a, b in row["replies"]))
+            except (KeyError, TypeError, ValueError) as error:
+                raise LoadError(
+                    f"{file} holds no chats: {error!r}.", "Remove it: others are then written."
+                ) from error
 
 
 class Writer:
@@ -153,13 +151,10 @@ def write_chats(
 
     What another run wrote is kept, and this one draws anew from there.
     """
-    had = list(files)
-    if files.finished or len(had) >= count:
-        if not files.finished:
-            files.finish()
-        return
     waiting: list[Chat] = []
-    done, tokens, began = len(had), 0, time.monotonic()
+    done, tokens, began = sum(1 for _ in files), 0, time.monotonic()
+    if done >= count or not go_on(done):
+        return
 
     def keep() -> None:
         files.add(waiting)
@@ -177,4 +172,3 @@ def write_chats(
             keep()
     if waiting:
         keep()
-    files.finish()

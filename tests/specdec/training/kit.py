@@ -7,9 +7,11 @@ import random
 from pathlib import Path
 
 import torch
+from safetensors import safe_open
 
 from specdec.decoder import Weights
 from specdec.loading import load_model
+from specdec.training.checkpoint import Place
 from tests.tiny import tiny_model
 
 LAYERS = 8
@@ -34,3 +36,21 @@ def rows(file: Path, count: int = 40, seed: int = 0, words: int = 5) -> Path:
         lines.append(json.dumps({"messages": messages}))
     file.write_text("\n".join(lines) + "\n")
     return file
+
+
+def command(folder: Path, out: Path, steps: int, *more: str) -> list[str]:
+    text = more or ("--data", str(folder / "rows.jsonl"))
+    return [
+        "train-draft", "--target", str(folder / "target"), *text, "--minutes", "900",
+        "--steps", str(steps), "--out", str(out), "--data-dir", str(folder / "data"),
+        "--offline", "--device", "cpu", "--dtype", "float32",
+    ]  # fmt: skip
+
+
+def place_of(file: Path) -> Place:
+    with safe_open(file, "pt") as stored:
+        return Place(**json.loads(stored.metadata()["place"]))
+
+
+def lessons_of(out: Path) -> dict[str, float]:
+    return {str(p): p.stat().st_mtime for p in sorted((out / "work").glob("*/*.safetensors"))}

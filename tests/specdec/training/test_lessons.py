@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import torch
+from tokenizers.processors import TemplateProcessing
 
-from specdec.errors import SettingError
+from specdec.errors import LoadError, SettingError
 from specdec.tokenizer import load_tokenizer
+from specdec.training import chats as texts
 from specdec.training import vocab
-from specdec.training.chats import Chat, read_chats, split
-from specdec.training.lessons import Shelf, token_bytes, within
+from specdec.training.chats import SHORTEST, Chat, read_chats, split
+from specdec.training.lessons import Shelf, token_bytes
 from specdec.training.order import epoch
-from specdec.training.teacher import Teacher, taps_of
+from specdec.training.teacher import Lesson, Teacher, taps_of
 from tests.specdec.training.kit import LAYERS, rows, target, weights
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -38,16 +41,23 @@ def test_files_stay_within_their_bound_and_hold_the_target_s_law(
     shard = 300 * token_bytes(64)
     shelf = Shelf(tmp_path, chats, 64, shard)
     asked: list[int] = []
-    shelf.fill(lambda part: asked.append(len(part)) or teacher.lessons(part), lambda part: part < 2)
-    assert shelf.ready == [0, 1]
-    shelf.fill(lambda part: asked.append(len(part)) or teacher.lessons(part), lambda part: True)
-    assert len(asked) == len(shelf.parts) > 3  # none twice
+
+    def teach(some: Sequence[Chat]) -> list[Lesson]:
+        asked.append(len(some))
+        return teacher.lessons(some)
+
+    shelf.fill(teach, lambda: len(asked) < 2)
+    assert (len(asked), shelf.sequences) == (2, sum(asked))
+    shelf = Shelf(tmp_path, chats, 64, shard)  # as another run finds it
+    assert (shelf.sequences, shelf.missing) == (sum(asked), len(chats) - sum(asked))
+    shelf.fill(teach, lambda: True)
+    assert sum(asked) == len(chats)  # none twice
+    assert shelf.missing == 0
     stored = list(shelf)
     assert [tuple(s.ids.tolist()) for s in stored] == [chat.ids for chat in chats]
-    for part in shelf.ready:
-        assert shelf.file(part).stat().st_size <= shard + 2000  # the file's own header
-    index = json.loads((tmp_path / "index.json").read_text())
-    assert sum(row["tokens"] for row in index["files"]) == shelf.tokens
+    assert shelf.tokens == sum(len(chat.ids) for chat in chats)
+    for number in shelf.lengths:
+        assert shelf.file(number).stat().st_size <= shard + 2000  # the file's own header
     for one, chat in zip(stored[:4], chats, strict=False):
         alone = teacher.lessons([chat])[0]
         torch.testing.assert_close(one.taps, alone.taps.bfloat16(), atol=2e-2, rtol=2e-2)
@@ -57,20 +67,76 @@ def test_files_stay_within_their_bound_and_hold_the_target_s_law(
         assert one.said.sum() == sum(end - start for start, end in chat.replies)
 
 
-def test_the_disk_s_limit_leaves_out_the_rest(chats: list[Chat]) -> None:
-    kept = within(chats, 200)
-    assert 0 < sum(len(chat.ids) for chat in kept) <= 200
-    assert kept == chats[: len(kept)]
+def made(some: Sequence[Chat]) -> list[Lesson]:
+    """As a teacher of width 2 would."""
+    return [
+        Lesson(torch.ones(n, 6), torch.ones(n, 2), torch.ones(n), torch.ones(n, dtype=torch.int32))
+        for n in (len(chat.ids) for chat in some)
+    ]
+
+
+def always() -> bool:
+    return True
+
+
+def test_more_sequences_leave_what_is_written_and_those_left_out_are_passed_over(
+    chats: list[Chat], tmp_path: Path
+) -> None:
+    Shelf(tmp_path, chats[:7], 2, 2000).fill(made, always)
+    before = {file: file.stat().st_mtime_ns for file in tmp_path.iterdir()}
+    (tmp_path / "00000.safetensors").rename(tmp_path / "00031.safetensors")  # numbers may jump
+    wanted = [*chats[8:12], *chats[3:7]]
+    shelf = Shelf(tmp_path, wanted, 2, 2000)
+    assert (shelf.sequences, shelf.missing) == (4, 4)
+    shelf.fill(made, always)
+    stored = {tuple(s.ids.tolist()): s for s in shelf}
+    assert stored.keys() == {chat.ids for chat in wanted}
+    for chat in wanted:
+        assert stored[chat.ids].said.sum() == sum(end - start for start, end in chat.replies)
+    assert len([f for f in tmp_path.iterdir() if f not in before]) == 2  # the jumped, and a new one
+    (tmp_path / "00032.safetensors").write_bytes(b"cut")
+    with pytest.raises(LoadError, match=r"00032\.safetensors cannot be read"):
+        Shelf(tmp_path, wanted, 2)
+
+
+def test_all_files_together_stay_in_their_room(chats: list[Chat], tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path, chats, 2)
+    shelf.fill(made, always, 200)
+    assert 100 < shelf.tokens <= 200
+    assert [tuple(s.ids.tolist()) for s in shelf] == [c.ids for c in chats[: shelf.sequences]]
+    other = Shelf(tmp_path, chats[20:], 2)  # what is passed over takes room all the same
+    other.fill(made, always, 200)
+    assert other.sequences == 0
+    other.fill(made, always, 400)
+    assert 100 < other.tokens <= 200
 
 
 def test_text_is_on_one_side_only(chats: list[Chat]) -> None:
-    train, held = split([*chats, *chats])
-    assert held
-    assert not {chat.ids for chat in train} & {chat.ids for chat in held}
-    assert {chat.ids for chat in train} | {chat.ids for chat in held} == {c.ids for c in chats}
-    assert split(reversed(chats)) == (train, held)
+    for own, data in ((chats, []), ([], chats), (chats[:20], chats[10:])):
+        train, held = split([*own, *own], [*data, *data])
+        assert held
+        assert {chat.ids for chat in held} <= {chat.ids for chat in own or data}
+        assert not {chat.ids for chat in train} & {chat.ids for chat in held}
+        assert {chat.ids for chat in train} | {chat.ids for chat in held} == {c.ids for c in chats}
+    assert split([], reversed(chats)) == split([], chats)
     with pytest.raises(SettingError, match="too little to learn from"):
-        split(chats[:1])
+        split(chats[:1], [])
+
+
+def test_chats_that_come_later_move_none_to_the_other_side() -> None:
+    """Else a head would be examined on what it was trained on the evening before."""
+    wrote = [Chat((*range(n, n + SHORTEST),), ((2, SHORTEST),)) for n in range(3000)]
+    trained, sizes = set[bytes](), []
+    for count in (2, 30, 300, 900, 3000):
+        train, held = split(wrote[:count], wrote[2000:2100] if count > 300 else [])
+        assert not trained & {chat.digest for chat in held}
+        trained |= {chat.digest for chat in train}
+        sizes.append(len(held))
+        assert held[0] == wrote[0]
+    assert sizes[0] == 1
+    assert sizes == sorted(sizes)
+    assert 8 <= sizes[2] <= 30  # one in twenty of 300
+    assert sizes[-1] == texts.MOST_HELD
 
 
 def test_a_reply_is_found_in_its_chat(folder: Path, chats: list[Chat]) -> None:
@@ -85,9 +151,24 @@ def test_a_reply_is_found_in_its_chat(folder: Path, chats: list[Chat]) -> None:
 
 def test_long_text_is_cut_in_pieces(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "t.jsonl").write_text(json.dumps({"text": "abcde" * 30}) + "\n\n")
-    pieces = read_chats(tmp_path / "t.jsonl", load_tokenizer(folder), 64)
+    tokenizer = load_tokenizer(folder)
+    pieces = read_chats(tmp_path / "t.jsonl", tokenizer, 64)
     assert [len(piece.ids) for piece in pieces] == [64, 64, 22]
     assert pieces[2].replies == ((0, 22),)
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single="<|endoftext|> $A", special_tokens=[("<|endoftext|>", 256)]
+    )  # a target that never saw text without its first token
+    pieces = read_chats(tmp_path / "t.jsonl", tokenizer, 64)
+    assert [piece.ids[:2] for piece in pieces] == [(256, b) for b in b"add"]
+    assert b"".join(bytes(piece.ids[1:]) for piece in pieces) == b"abcde" * 30
+    assert pieces[0].replies == ((1, 64),)
+
+
+def test_a_row_ends_at_its_newline_alone(folder: Path, tmp_path: Path) -> None:
+    text = "one\u2028two\x85three\x0cfour"
+    (tmp_path / "t.jsonl").write_text(json.dumps({"text": text}, ensure_ascii=False) + "\r\n")
+    (piece,) = read_chats(tmp_path / "t.jsonl", load_tokenizer(folder))
+    assert bytes(piece.ids).decode() == text
 
 
 @pytest.mark.parametrize(
@@ -107,10 +188,13 @@ def test_a_bad_row_is_named(folder: Path, tmp_path: Path, row: str, said: str) -
 
 
 def test_the_head_s_vocabulary_is_what_occurs_most() -> None:
-    texts = [[5, 5, 9, 2], [2, 5, 7]]
-    assert vocab.choose(texts, 2) == (2, 5)
-    assert vocab.choose(texts, 100) == (2, 5, 7, 9)
-    assert vocab.covered(texts, (2, 5)) == 5 / 7
+    said = [Chat((5, 5, 9, 2), ((0, 4),)), Chat((2, 5, 7, 1, 1, 1), ((0, 3),))]
+    read = [*said, Chat((8, 8, 8, 3, 7), ())]
+    assert vocab.choose(said, read, 2) == (2, 5)
+    assert vocab.choose(said, read, 4) == (2, 5, 7, 9)  # of those said once, 7 occurs more
+    assert vocab.choose(said, read, 5) == (1, 2, 5, 7, 9)  # none of more use than those said
+    assert vocab.choose(said, read, 100) == (1, 2, 3, 5, 7, 8, 9)
+    assert vocab.covered(said, (2, 5)) == 5 / 7
     d2t, t2d = vocab.maps((2, 5, 7), 10)
     assert (d2t + torch.arange(3)).tolist() == [2, 5, 7]
     assert t2d.nonzero()[:, 0].tolist() == [2, 5, 7]

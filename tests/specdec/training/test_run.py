@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors import safe_open
+from filelock import FileLock
 from safetensors.torch import load_file
 
 from specdec.cli import main
@@ -25,11 +25,10 @@ from specdec.registry import load_registry, local_entry
 from specdec.tokenizer import load_tokenizer
 from specdec.training import files, run, speaker, train, write
 from specdec.training.chats import Chat
-from specdec.training.checkpoint import Place
 from specdec.training.frame import frame_of
 from specdec.training.train import Pace
 from tests.specdec.engines import ask, load, of_kind, reply
-from tests.specdec.training.kit import rows, target, weights
+from tests.specdec.training.kit import command, lessons_of, place_of, rows, target, weights
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -54,15 +53,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def each_update(monkeypatch: pytest.MonkeyPatch) -> None:
     """Save after every update, where a run would wait a minute."""
     monkeypatch.setattr(run, "Pace", functools.partial(Pace, save_every=0.0))
-
-
-def command(folder: Path, out: Path, steps: int, *more: str) -> list[str]:
-    text = more or ("--data", str(folder / "rows.jsonl"))
-    return [
-        "train-draft", "--target", str(folder / "target"), *text, "--minutes", "900",
-        "--steps", str(steps), "--out", str(out), "--data-dir", str(folder / "data"),
-        "--offline", "--device", "cpu", "--dtype", "float32",
-    ]  # fmt: skip
 
 
 def head_of(out: Path) -> dict[str, torch.Tensor]:
@@ -135,15 +125,6 @@ def test_it_goes_on_after_a_kill_and_its_head_loads(folder: Path, tmp_path: Path
     held = weights(folder / "target")
     loaded = load_head(out, held, torch.float32, "dense")
     assert loaded.shape.drafts == len(loaded.ids if loaded.ids is not None else ())
-
-
-def place_of(file: Path) -> Place:
-    with safe_open(file, "pt") as stored:
-        return Place(**json.loads(stored.metadata()["place"]))
-
-
-def lessons_of(out: Path) -> dict[str, float]:
-    return {str(p): p.stat().st_mtime for p in sorted((out / "work").glob("*/*.safetensors"))}
 
 
 def test_it_learns_what_can_be_learned(
@@ -242,7 +223,7 @@ def test_chats_that_are_cut_short_are_kept(
     [
         (["--minutes", "0"], "--minutes is 0"),
         (["--vocab", "-3"], "--vocab is -3"),
-        (["--self-generate", "5"], "Name one of --data FILE and --self-generate N"),
+        (["--minutes", "inf"], "--minutes is inf"),
         (["--data", "nowhere.jsonl"], "There is no file nowhere.jsonl"),
         (["--target", "nobody"], "nobody"),
     ],
@@ -262,8 +243,15 @@ def test_a_folder_that_was_begun_for_something_else_is_refused(
 ) -> None:
     out = tmp_path / "out"
     assert main(command(folder, out, 1)) == 0
-    assert main([*command(folder, out, 1), "--vocab", "7"]) == 2
-    assert "was begun with another vocab" in capsys.readouterr().err
+    assert main([*command(folder, out, 1), "--seed", "7"]) == 2
+    assert "was begun with another seed: 0, now 7" in capsys.readouterr().err
+    rows(tmp_path / "others.jsonl", seed=9)
+    assert main(command(folder, out, 1, "--data", str(tmp_path / "others.jsonl"))) == 2
+    assert "was begun with another data sha256" in capsys.readouterr().err
+    assert main(command(folder, out, 1, "--self-generate", "4")) == 2  # without the file
+    with FileLock(out / "work/lock"):
+        assert main(command(folder, out, 1)) == 2
+    assert f"Another run is working in {out}" in capsys.readouterr().err
     (tmp_path / "full").mkdir()
     (tmp_path / "full/thesis.txt").write_text("precious")
     assert main(command(folder, tmp_path / "full", 1)) == 2
