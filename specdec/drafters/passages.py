@@ -73,7 +73,7 @@ def _sorted(
     key = back[:size] << 42 | back[1 : size + 1] << 21 | back[2 : size + 2]
     covered = 3
     while True:
-        order = np.argsort(key, kind="stable")
+        order = np.argsort(key)  # equal ones in any order: they get one rank
         ranked = key[order]
         rank = np.empty(size, dtype=np.int64)
         rank[order] = np.cumsum(np.concatenate(([0], ranked[1:] != ranked[:-1])))

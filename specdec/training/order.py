@@ -12,6 +12,9 @@ from dataclasses import dataclass
 POOL = 64
 """Sequences of a file that are sorted by length among themselves: little padding, enough chance."""
 
+TOGETHER = 4
+"""Files that are open at once."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pick:
@@ -24,12 +27,19 @@ class Pick:
 def epoch(lengths: Mapping[int, Sequence[int]], tokens: int, seed: int, number: int) -> list[Pick]:
     """Every sequence once; at most `tokens` tokens a pick, padding included, or one sequence.
 
-    `lengths` has those of each file. Files come whole, one after the other.
+    `lengths` has those of each file. `TOGETHER` files are open at once, and their picks mixed: what
+    was written and what was read lie in files of their own.
     """
     rng = random.Random(f"{seed} {number}")
     parts = sorted(lengths)
     rng.shuffle(parts)
-    return [pick for part in parts for pick in _of_part(part, lengths[part], tokens, rng)]
+    picks: list[Pick] = []
+    for start in range(0, len(parts), TOGETHER):
+        some = parts[start : start + TOGETHER]
+        mixed = [pick for part in some for pick in _of_part(part, lengths[part], tokens, rng)]
+        rng.shuffle(mixed)
+        picks += mixed
+    return picks
 
 
 def _of_part(part: int, lengths: Sequence[int], tokens: int, rng: random.Random) -> list[Pick]:
@@ -45,5 +55,4 @@ def _of_part(part: int, lengths: Sequence[int], tokens: int, rng: random.Random)
                 taken = []
             taken.append(place)
         picks.append(Pick(part, tuple(taken)))
-    rng.shuffle(picks)
     return picks

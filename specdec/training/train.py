@@ -21,7 +21,7 @@ from specdec.training.checkpoint import Place
 from specdec.training.lessons import Shelf, Stored
 from specdec.training.loss import total_loss
 from specdec.training.module import DraftHead
-from specdec.training.order import Pick, epoch
+from specdec.training.order import TOGETHER, Pick, epoch
 from specdec.training.practice import Batch, Ends, stack, unroll
 
 TOKENS = 1024
@@ -78,7 +78,7 @@ class Trainer:
             began = self.place.batch > 0
             self.place.epoch, self.place.batch = self.place.epoch + began, 0
             self.place.sequences = shelf.sequences
-        self._open: tuple[int, list[Stored]] | None = None
+        self._open: dict[int, list[Stored]] = {}
         self._order: tuple[int, list[Pick]] | None = None
         self._losses: list[float] = []
 
@@ -157,9 +157,11 @@ class Trainer:
         return self._order[1]
 
     def _part(self, part: int) -> list[Stored]:
-        if self._open is None or self._open[0] != part:
-            self._open = part, self._shelf.read(part)
-        return self._open[1]
+        if part not in self._open:
+            if len(self._open) == TOGETHER:
+                del self._open[next(iter(self._open))]  # of the files before these
+            self._open[part] = self._shelf.read(part)
+        return self._open[part]
 
     def _held_batches(self) -> Iterator[Batch]:
         for part in self._held.lengths:

@@ -16,7 +16,7 @@ from specdec.training import chats as texts
 from specdec.training import vocab
 from specdec.training.chats import SHORTEST, Chat, read_chats, split
 from specdec.training.lessons import Shelf, token_bytes
-from specdec.training.order import epoch
+from specdec.training.order import TOGETHER, epoch
 from specdec.training.teacher import Lesson, Teacher, taps_of
 from tests.specdec.training.kit import LAYERS, rows, target, weights
 
@@ -201,13 +201,23 @@ def test_the_head_s_vocabulary_is_what_occurs_most() -> None:
 
 
 def test_an_epoch_has_every_sequence_once_in_an_order_of_its_own() -> None:
-    lengths = {0: [5, 90, 30, 41] * 30, 3: [7] * 20}
+    lengths = {0: [5, 90, 30, 41] * 30, 3: [90] * 20}
     picks = epoch(lengths, 200, 1, 0)
     seen = sorted((pick.part, place) for pick in picks for place in pick.places)
     assert seen == [(part, i) for part in lengths for i in range(len(lengths[part]))]
     assert all(max(lengths[p.part][i] for i in p.places) * len(p.places) <= 200 for p in picks)
     assert picks == epoch(lengths, 200, 1, 0)
     assert picks != epoch(lengths, 200, 1, 1)
+    where = [place for place, pick in enumerate(picks) if pick.part == 3]
+    assert where != list(range(where[0], where[0] + len(where)))  # among the others
+
+
+def test_few_files_are_open_at_once() -> None:
+    picks = epoch({part: [50] * 8 for part in range(11)}, 100, 0, 0)
+    first = {part: min(i for i, p in enumerate(picks) if p.part == part) for part in range(11)}
+    last = {part: max(i for i, p in enumerate(picks) if p.part == part) for part in range(11)}
+    for place in range(len(picks)):
+        assert sum(first[part] <= place <= last[part] for part in range(11)) <= TOGETHER
 
 
 def test_three_layers_are_tapped() -> None:
