@@ -6,6 +6,7 @@ Knows chats and the tokenizer; nothing of models, states or training.
 from __future__ import annotations
 
 import hashlib
+import heapq
 import json
 import struct
 from collections.abc import Iterable, Iterator, Sequence
@@ -45,27 +46,46 @@ def digest(ids: Sequence[int]) -> bytes:
     return hashlib.sha256(struct.pack(f"<{len(ids)}I", *ids)).digest()
 
 
-def read_chats(file: Path, tokenizer: Any, length: int = LENGTH) -> list[Chat]:
+def read_chats(file: Path, tokenizer: Any, length: int = LENGTH) -> Iterator[Chat]:
     """The rows of a JSONL file: {"messages": [{"role", "content"}, ...]} or {"text": "..."}.
 
-    Raises SettingError naming file and row for one that is neither, or a file without rows.
+    Raises SettingError naming file and row for one that is neither.
     """
-    chats: list[Chat] = []
-    try:
-        lines = file.read_text("utf-8-sig").split("\n")  # a row may hold other ends of lines
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingError(f"{file} cannot be read: {error}.", "Check --data.") from error
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(_lines(file), 1):
         if line.strip():
             try:
-                chats += _row(json.loads(line), tokenizer, length)
+                row = list(_row(json.loads(line), tokenizer, length))
             except Exception as error:  # a template raises whatever it likes
                 raise SettingError(
                     f"{file}, row {number}: {error}.",
                     'A row is {"messages": [{"role": "user", "content": "..."}, ...]}'
                     ' or {"text": "..."}.',
                 ) from error
-    return chats
+            yield from row
+
+
+def _lines(file: Path) -> Iterator[str]:
+    """A line at a time; a row may hold other ends of lines than the newline."""
+    try:
+        with file.open(encoding="utf-8-sig", newline="\n") as lines:
+            yield from lines
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingError(f"{file} cannot be read: {error}.", "Check --data.") from error
+
+
+def sample(chats: Iterable[Chat], tokens: int) -> list[Chat]:
+    """The first by digest, just over `tokens` tokens at most: of a larger file, a fixed part.
+
+    More tokens add to it, and no more than that is in memory at once.
+    """
+    heap: list[tuple[int, int, Chat]] = []
+    total = 0
+    for number, chat in enumerate(chats):
+        heapq.heappush(heap, (-int.from_bytes(chat.digest, "big"), number, chat))
+        total += len(chat.ids)
+        while total - len(heap[0][2].ids) >= tokens:
+            total -= len(heapq.heappop(heap)[2].ids)
+    return [chat for *_, chat in sorted(heap, reverse=True)]
 
 
 def _row(row: Any, tokenizer: Any, length: int) -> Iterator[Chat]:

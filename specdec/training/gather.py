@@ -18,7 +18,7 @@ from specdec.errors import SettingError
 from specdec.families import Shape
 from specdec.loading import Model
 from specdec.tokenizer import end_ids
-from specdec.training.chats import Chat, read_chats
+from specdec.training.chats import Chat, read_chats, sample
 from specdec.training.clock import Clock
 from specdec.training.frame import frame_of
 from specdec.training.lessons import Shelf, token_bytes
@@ -81,7 +81,8 @@ def texts(
 
     Raises SettingError for a file that is not understood, or a token the target does not know.
     """
-    data = [] if plan.data is None else read_chats(plan.data, student.tokenizer)
+    rows = [] if plan.data is None else read_chats(plan.data, student.tokenizer)
+    data = sample(rows, _room(plan, student))
     kept = ChatFiles(work / "chats")
     if plan.write is not None:
         clock.enter("write")
@@ -93,6 +94,11 @@ def texts(
             "Give other text with --data, or choose another target.",
         )
     return own, data
+
+
+def _room(plan: Plan, student: Student) -> int:
+    """Tokens whose states may lie on disk."""
+    return int(plan.disk_gb * 1e9) // token_bytes(student.shape.hidden)
 
 
 def _write(
@@ -139,7 +145,7 @@ def lessons(
     """
     clock.enter("read")
     hidden = student.shape.hidden
-    room = int(plan.disk_gb * 1e9) // token_bytes(hidden)
+    room = _room(plan, student)
     exam, shelf = Shelf(work / "held", held, hidden), Shelf(work / "lessons", train, hidden)
     teacher: Teacher | None = None
 

