@@ -36,6 +36,17 @@ class _Places:
     masks: tuple[Tensor, ...]  # bool [rows, 1, group * m, slots], one a kind of layer
 
 
+KV_BYTES = 2 << 30
+"""Most that the cache of sequences side by side may take."""
+
+
+def rows_within(weights: Weights, slots: int, most: int) -> int:
+    """How many sequences of `slots` tokens fit in `KV_BYTES`, at most `most` and at least one."""
+    shape = weights.shape
+    one = 2 * shape.layers * shape.kv_heads * shape.head_dim * slots * weights.dtype.itemsize
+    return max(1, min(most, KV_BYTES // one))
+
+
 class BatchDecoder:
     """KV buffers of `rows` sequences of at most `slots` tokens, each at its own place."""
 

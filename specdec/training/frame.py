@@ -38,11 +38,9 @@ def frame_of(tokenizer: Any, ends: Iterable[int]) -> Frame:
     if first.count(user) != 1:
         raise SettingError("This target's template hides the user's words.", "Use --data FILE.")
     opening, to_reply = first.split(user)
-    between = ""
-    if tokenizer.chat_template:
-        whole = text(("user", user), ("assistant", reply), ("user", again))
-        if whole.count(reply) == whole.count(again) == 1:
-            between = whole.partition(reply)[2].partition(again)[0]
+    between, whole = "", text(("user", user), ("assistant", reply), ("user", again))
+    if whole.count(reply) == whole.count(again) == 1:
+        between = whole.partition(reply)[2].partition(again)[0]
 
     def ids(piece: str) -> tuple[int, ...]:
         return tuple(tokenizer(piece, add_special_tokens=False)["input_ids"])

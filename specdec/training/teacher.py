@@ -17,7 +17,7 @@ from specdec.checkpoint import open_checkpoint
 from specdec.decoder import Weights
 from specdec.errors import SettingError
 from specdec.families import Shape
-from specdec.training.batch import BatchDecoder
+from specdec.training.batch import BatchDecoder, rows_within
 from specdec.training.chats import LENGTH, Chat
 
 ROWS = 2048
@@ -60,7 +60,8 @@ class Teacher:
         """`vocab`: tokens the tokenizer knows; rows beyond them are never said."""
         self.shape = weights.shape
         self.vocab = min(vocab, weights.shape.rows)
-        self._decoder = BatchDecoder(weights, ROWS // 64, LENGTH, taps_of(weights.shape.layers))
+        rows = rows_within(weights, LENGTH, ROWS // 64)
+        self._decoder = BatchDecoder(weights, rows, LENGTH, taps_of(weights.shape.layers))
 
     def lessons(self, chats: Sequence[Chat]) -> list[Lesson]:
         """One for each chat, in their order; those of a length are read together."""

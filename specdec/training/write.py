@@ -14,7 +14,7 @@ from torch import Tensor
 
 from specdec.decoder import Weights
 from specdec.errors import LoadError
-from specdec.training.batch import BatchDecoder
+from specdec.training.batch import BatchDecoder, rows_within
 from specdec.training.chats import Chat
 from specdec.training.files import next_file, numbered, read_json, write_json
 from specdec.training.frame import Frame
@@ -23,8 +23,8 @@ from specdec.training.speaker import Speaker
 LENGTH = 384
 """Most tokens of a chat."""
 
-ROWS, KV_BYTES = 64, 2 << 30
-"""Chats that are written at once, at most, and the bytes their cache may take."""
+ROWS = 64
+"""Chats that are written at once, at most."""
 
 BLOCK = 32
 """Chats of a file: what a kill can lose is as much, and what is being written."""
@@ -64,8 +64,7 @@ class Writer:
     def __init__(self, weights: Weights, vocab: int, frame: Frame, rows: int) -> None:
         """`vocab`: ids that may be said; `rows`: chats at once, fewer where memory is short."""
         shape = weights.shape
-        one = 2 * shape.layers * shape.kv_heads * shape.head_dim * LENGTH * weights.dtype.itemsize
-        self._rows = max(1, min(rows, ROWS, KV_BYTES // one))
+        self._rows = rows_within(weights, LENGTH, min(rows, ROWS))
         self._decoder = BatchDecoder(weights, self._rows, LENGTH)
         self._device = self._decoder.device
         self._frame = frame

@@ -10,7 +10,8 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 from specdec.errors import SettingError
-from specdec.training.batch import BatchDecoder
+from specdec.training import batch
+from specdec.training.batch import BatchDecoder, rows_within
 from tests.specdec.training.kit import LAYERS, target, weights
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -74,3 +75,17 @@ def test_the_number_of_layers_taps_what_leaves_the_last(tmp_path: Path) -> None:
 def test_gemma_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="gemma2"):
         BatchDecoder(weights(target(tmp_path, "gemma2")), 1, 8)
+
+
+def test_what_stands_side_by_side_fits_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = weights(target(tmp_path))
+    shape = held.shape
+    monkeypatch.setattr(batch, "KV_BYTES", 2_000_000)
+    count = rows_within(held, 40, 64)
+    decoder = BatchDecoder(held, count, 40)
+    assert decoder.prefix(40).nbytes == 2 * shape.layers * shape.kv_heads * shape.head_dim * 40 * 4
+    assert count * decoder.prefix(40).nbytes <= 2_000_000 < (count + 1) * decoder.prefix(40).nbytes
+    assert rows_within(held, 40, 3) == 3
+    assert rows_within(held, 4_000_000, 64) == 1
