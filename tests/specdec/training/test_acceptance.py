@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 
+from specdec.errors import EngineError
 from specdec.training.acceptance import measure
-from specdec.training.lessons import Stored
+from specdec.training.chats import Chat
+from specdec.training.lessons import Shelf, Stored
 from specdec.training.loss import step_loss
 from specdec.training.module import DraftHead, Size
 from specdec.training.practice import STEPS, Ends, stack, unroll
+from specdec.training.teacher import Lesson
+from specdec.training.train import Pace, Trainer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -82,6 +88,32 @@ def test_what_a_row_is_to_say_is_the_target_s_own_law() -> None:
             text, place = texts[at // width], at % width
             law = (text.last[place].float() @ output.T).log_softmax(-1)
             torch.testing.assert_close(truth, law[list(IDS)], atol=1e-4, rtol=1e-4)
+
+
+@torch.no_grad()
+def test_the_target_s_law_is_not_rounded_where_products_are() -> None:
+    head, ends, output, texts = scene((9, 12))
+    batch = stack(texts, output.device)
+    exact = [guess.truth for guess in unroll(head, ends, batch)]
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded = unroll(head, ends, batch)
+    for one, guess in zip(exact, rounded, strict=True):
+        assert torch.equal(one, guess.truth)
+        assert guess.truth.dtype == torch.float32
+
+
+def test_training_that_breaks_is_said_and_leaves_the_checkpoint(tmp_path: Path) -> None:
+    head, ends, *_ = scene((9,))
+    chat = Chat((0, 1, 2) * 3, ((2, 9),))
+    lesson = Lesson(torch.full((9, 96), torch.nan), torch.ones(9, 32), torch.ones(9), torch.ones(9))
+    shelf = Shelf(tmp_path / "lessons", [chat], 32)
+    shelf.fill(lambda chats: [lesson], lambda: True)
+    trainer = Trainer(head, ends, shelf, shelf, tmp_path / "checkpoint", 0)
+    before = [weight.clone() for weight in head.parameters()]
+    with pytest.raises(EngineError, match="after 0 updates the loss is nan"):
+        trainer.run(Pace(lambda updates: 0.0), lambda: None, lambda text: None)
+    assert all(torch.equal(a, b) for a, b in zip(before, head.parameters(), strict=True))
+    assert not (tmp_path / "checkpoint").exists()
 
 
 def test_the_loss_is_least_for_the_target_s_law_and_counts_what_can_be_said() -> None:
