@@ -26,6 +26,7 @@ _EARLY = 10  # the reply's tenth token may not come later than plain decoding's,
 _CLEARLY, _SAME = 0.75, 1.02  # so until then drafts must promise this share of its time, or be free
 _FIRST = 4  # plain steps that stand for the speed before anything was drafted
 _KEPT = 64  # conversations remembered
+_UNLIKELY = 0.001  # a run of failures less likely than this, by what is known, is another text
 
 
 class FixedLength:
@@ -104,6 +105,7 @@ class LengthPolicy:
         self._drafted = 0.0  # seconds a token its drafts took
         self._scouting = Scouting(pair.score[0])
         self._anew: set[str] = set()  # kinds of which the past was forgotten
+        self._failed: dict[str, int] = {}  # drafts in a row of which nothing was kept
         self._favourite = Favourite()
         self._tokens = self._seconds = 0.0  # of drafted rounds, the latest counting most
 
@@ -157,6 +159,9 @@ class LengthPolicy:
         self._seconds = self._seconds * _DECAY + spent
         self._pair.learn(kind, drafted, accepted)
         self._seen.setdefault(kind, Acceptance(self._pair.k_max, _DECAY)).learn(drafted, accepted)
+        self._failed[kind] = 0 if accepted else self._failed.get(kind, 0) + 1
+        if (1 - self.acceptance(kind)[0]) ** self._failed[kind] < _UNLIKELY:
+            self._forget(kind, self._failed[kind])
 
     def acceptance(self, kind: str, hope: float = 0.9) -> list[float]:
         """a_1 .. a_k_max of this conversation, the pair's running average its prior."""
@@ -213,14 +218,16 @@ class LengthPolicy:
         return option.reading + rounds * option.seconds <= _CLEARLY * left * step
 
     def _take(self, option: Option, trying: bool, reason: str) -> Plan:
-        self._off, self._trying, self._taken = trying, trying, option
+        free = option.reading + option.seconds <= self._pair.score[0] * _SAME
+        self._off = trying or (self._off and free)  # a copy for nothing is no news
+        self._trying, self._taken = trying, option
         self._scouting.ask(option.offer.source, option.look)
         if option.look:
             self._forget(option.offer.learned_by)
         self._drafted = self._pair.drafts.get(option.offer.source, FREE).token
         if option.reading:
             self._pair.account.read(trying, option.reading)
-        return Plan(option.k, reason, option.offer.source, trying, self._least(option.k))
+        return Plan(option.k, reason, option.offer.source, self._off, self._least(option.k))
 
     def _least(self, k: int) -> tuple[float, ...]:
         """The chances at which a token more gains just the time it takes, at the speed so far.
@@ -238,10 +245,13 @@ class LengthPolicy:
         step = self._pair.score[0]
         return min(step, (self._seconds + _FIRST * step) / (self._tokens + _FIRST))
 
-    def _forget(self, kind: str) -> None:
-        """What becomes of it next is all that is known of it in this conversation."""
+    def _forget(self, kind: str, failed: int = 0) -> None:
+        """What becomes of it next, and its last failures, are all that is known of it here."""
         self._anew.add(kind)
+        self._failed[kind] = 0
         self._seen[kind] = Acceptance(self._pair.k_max, _DECAY, weight=1.0)
+        for _ in range(failed):
+            self._seen[kind].learn(1, 0)
 
     def _note(self, tokens: int, seconds: float) -> None:
         """What a drafted round gave, for who is looked at, and for who drafts mostly."""
