@@ -100,7 +100,7 @@ def _joined(made: Mapping[str, Drafting]) -> Drafting:
         )
         if forms
         else NO_FORM,
-        notices=tuple(text for drafting in made.values() for text in drafting.notices),
+        notices=tuple(dict.fromkeys(text for one in made.values() for text in one.notices)),
         store=store,
         members={n: cost for drafting in made.values() for n, cost in drafting.costs.items()},
     )

@@ -84,9 +84,9 @@ def test_several_are_loaded_and_every_one_of_them_gives_plain_words(
     assert {model.name for model in session.drafter.models} == {"head", "good"}
     scorer = session.scorer("static")[1].scorer
     for temperature in (0, 0.8):
-        task = make_task(session, "abc abc abc", Sampling(temperature, seed=7, max_tokens=60))
+        task = make_task(session, "abc abc abc", Sampling(temperature, seed=7, max_tokens=40))
         plain = say(session, scorer, task, session.drafter, (0,))
-        for ks in ((1,), (2,), (4,), (7,), (3, 0, 7, 1)):
+        for ks in ((1,), (7,), (3, 0, 7, 1)):
             drafted = say(session, scorer, task, session.drafter, ks)
             assert drafted.ids == plain.ids
             assert len(drafted.outcomes) > 5
@@ -96,7 +96,7 @@ def test_several_are_loaded_and_every_one_of_them_gives_plain_words(
 def test_a_reply_through_the_engine_says_who_drafted_and_why(models: Path, tmp_path: Path) -> None:
     made = engine(models, tmp_path / "data", row(models, "head", "head"), row(models, "good"))
     pair(made)
-    request = ask("abc abc abc", runner="static", max_tokens=80, fresh=True)
+    request = ask("abc abc abc", runner="static", max_tokens=50, fresh=True)
     _, plain = reply(made, replace(request, mode="standard"))
     for k in (None, 3):
         events, last = reply(made, replace(request, k=k))
@@ -131,9 +131,9 @@ def test_what_is_loaded_counts_against_the_next(
     models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Free memory as the system sees it does not shrink: buffers are not written yet."""
-    drafts = [row(models, name, parameters=10**8) for name in ("good", "other")]
+    drafts = [row(models, name) for name in ("good", "other")]
     made = engine(models, tmp_path / "data", *drafts)
-    need = 4 * 10**8
+    need = 4 * 10**4  # of the parameters that the registry names, in fp32
     monkeypatch.setattr("specdec.auto_drafting.free_bytes", lambda where: need * 3 // 2)
     got = pair(made)
     assert [o.id for o in got.drafts if o.reason.startswith("one of auto's")] == ["good"]
@@ -151,7 +151,7 @@ def test_nothing_is_fetched_and_n_grams_alone_are_several_enough(
     got = pair(made)
     assert got.draft.value == "auto"
     assert "so n-gram alone" in got.draft.reason
-    assert got.notices == ()
+    assert not any("Gone" in text or "without" in text for text in got.notices)
     events, last = reply(made, ask("abc abc abc", k=3))
     assert last.metrics.drafted > 0
     assert {one.source for one in of_kind(events, Round)} <= {"", "ngram"}

@@ -77,7 +77,9 @@ class Cycle:
 class Fickle(Cycle):
     """Who drafts depends on what became of the drafts before, never on a sample."""
 
-    kept = 0
+    def __init__(self, ks: Sequence[int], kept: int) -> None:
+        super().__init__(ks)
+        self.kept = kept
 
     def choose(self, moment: Moment) -> Plan:
         able = [offer.source for offer in moment.offers]
@@ -134,7 +136,7 @@ def sampled(
         noise = Noise.of(seed, prompt)
         task = Task(prompt, sampling, rule, noise, frozenset({END}), 4096)
         text = TextStream(lambda ids: "".join(chr(65 + i) for i in ids))
-        length = Fickle(ks) if drafter == "auto" else Cycle(ks, least)
+        length = Fickle(ks, seed) if drafter == "auto" else Cycle(ks, least)
         turn = Turn(task, TableScorer(p, V), made, length, text)
         for event in turn.run(NeverCancel()):
             if isinstance(event, Round) and event.drafted:
