@@ -152,7 +152,7 @@ def test_nothing_is_fetched_and_n_grams_alone_are_several_enough(
     assert got.draft.value == "auto"
     assert "so n-gram alone" in got.draft.reason
     assert not any("Gone" in text or "without" in text for text in got.notices)
-    events, last = reply(made, ask("abc abc abc", k=3))
+    events, last = reply(made, ask("abc abc abc", k=3, temperature=0, max_tokens=80))
     assert last.metrics.drafted > 0
     assert {one.source for one in of_kind(events, Round)} <= {"", "ngram"}
 

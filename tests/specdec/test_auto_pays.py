@@ -193,6 +193,19 @@ def test_when_the_text_changes_it_moves_to_whom_it_suits_and_says_so() -> None:
     assert seconds(events) < 1.2 * seconds(alone.run(tokens=2 * half))
 
 
+def test_one_that_turns_better_than_one_that_pays_is_found() -> None:
+    """What pays gives no reason to leave it: only looking shows it."""
+    late = Script(DraftCost(0.1, 0.01), lambda place: 0.97 if place > 250 else 0.02)
+    made = Bench(FLAT, {"steady": Script(DraftCost(0.1, 0.01), always(0.6)), "late": late})
+    events = made.run(tokens=800)
+    assert ids(events) == words(800)
+    before = [one.source for one in rounds(events) if 40 < one.new_tokens <= 250]
+    after = [one.source for one in rounds(events) if one.new_tokens > 450]
+    assert Counter(before)["steady"] >= 0.9 * len(before)
+    assert Counter(after)["late"] >= 0.9 * len(after)
+    assert told(events)[-1].startswith("auto: moved to late: ")
+
+
 def test_one_that_turns_good_while_all_are_off_is_found() -> None:
     late = Script(DraftCost(0.12, 0.01), lambda place: 0.95 if place > 300 else 0.0)
     made = Bench(FLAT, {"bad": BAD, "late": late, "dear": HOPELESS})
