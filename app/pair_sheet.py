@@ -10,7 +10,11 @@ from specdec.contract import DraftOption, ErrorInfo, ModelInfo, Pair, Phase, Sta
 
 AUTO = ""
 """Menu value that leaves the choice to the engine."""
-DRAFTERS = (("n-gram over prompt and reply", "ngram"), ("No draft", "none"))
+DRAFTERS = (
+    ("Several at once: the one that gives most tokens a second here", "auto"),
+    ("n-gram over prompt and reply", "ngram"),
+    ("No draft", "none"),
+)
 
 
 def sheet(status: Status, at: Phase | None, error: ErrorInfo | None) -> str:

@@ -109,12 +109,12 @@ def _names_checked(options: LaunchOptions, folder: Path) -> LaunchOptions:
     registry = load_registry(folder)
 
     def known(name: str | None) -> str | None:
-        if name is None or name in ("ngram", "none"):
+        if name is None or name in ("ngram", "none", "auto"):
             return name
         found = registry.get(name).folder
         return str(found.absolute()) if found else name
 
-    if options.target in ("ngram", "none"):
+    if options.target in ("ngram", "none", "auto"):
         registry.get(options.target)  # a draft, not a model that answers
     return replace(options, target=known(options.target), draft=known(options.draft))
 

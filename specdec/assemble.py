@@ -13,7 +13,7 @@ import torch
 from specdec import device, forms, measure, memory, pairing, quantised
 from specdec.depot import Depot, Files, Show, free_bytes
 from specdec.device import DeviceChoice
-from specdec.drafters.length import DraftCost, FixedLength, Lengths
+from specdec.drafters.length import FixedLength, Lengths
 from specdec.drafters.plan import Length
 from specdec.drafting import choose_draft
 from specdec.errors import EngineError, FitError
@@ -180,8 +180,7 @@ def _session(pair: Pair, ground: Ground, runner: RunnerChoice, drafting: Draftin
         exact = pair.exact if kind == runner.runner else (None if kind == "static" else False)
         return open_scorer(model, kind, WIDTH, pair.context, ground.vocab, exact)
 
-    cost = DraftCost(drafting.seconds, drafting.reading)
-    lengths = Lengths(runner.costs, {drafting.drafter.name: cost}, MAX_K)
+    lengths = Lengths(runner.costs, drafting.costs, MAX_K, auto=bool(drafting.members))
 
     def make_length(k: int | None, conversation: str = "") -> Length:
         """A k that was asked for is drafted; None drafts what pays, as this conversation learns."""

@@ -39,8 +39,8 @@ def check_ids(options: EngineOptions, target: str | None, draft: str | None) -> 
     registry = load_registry(options.data_dir)
     if target is not None:
         registry.get(target)
-    if draft not in (None, pairing.NGRAM, pairing.NONE):
-        registry.get(str(draft))
+    if draft is not None and draft not in pairing.WITHOUT_FILES:
+        registry.get(draft)
 
 
 def as_json(row: ModelInfo) -> dict[str, Any]:

@@ -179,7 +179,8 @@ class ChatEngine(Protocol):
         """The registry, with what is on disk and what fits."""
 
     def load(self, target: str | None = None, draft: str | None = None) -> Iterator[LoadEvent]:
-        """Load a pair; None picks one for this machine; draft may be an id, "ngram" or "none".
+        """Load a pair; None picks one for this machine; draft may be an id, "ngram",
+        "none", or "auto" for several of them.
 
         Ends in exactly one `Loaded` or `Failed`. Never raises for a model's sake.
         """

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from specdec import forms, memory, pairing
+from specdec.auto_drafting import ROW, load_auto
 from specdec.depot import Depot, free_bytes, memory_form
 from specdec.draft_form import draft_form
 from specdec.draft_model import load_model_draft, no_rewind
@@ -24,15 +25,22 @@ _log = logging.getLogger(__name__)
 
 
 def choose_draft(depot: Depot, ground: Ground, wanted: str | None) -> Drafting:
-    """The draft asked for, or the best that is compatible, fits and is predicted to pay.
+    """The draft asked for ("auto": several), or the best that fits and is predicted to pay.
 
     One that was not asked for and cannot be had gives way to the next, with a notice. Raises
     UnknownModelError, or a SpecdecError for one that was asked for and cannot draft here.
     """
     failed: dict[str, SpecdecError] = {}
     why_not = no_rewind(ground.model, ground.vocab, ground.context)
+    if wanted == pairing.AUTO and not why_not:
+        return load_auto(
+            depot,
+            ground,
+            lambda free, failed: _rank(depot, ground, None, failed, free),
+            lambda chosen, options: _make(depot, ground, chosen, options),
+        )
     while True:
-        options = _rank(depot, ground, wanted, failed)
+        options = _rank(depot, ground, wanted, failed, free_bytes(ground.where.device))
         if why_not:  # then nothing is fetched, nor loaded
             choice = Choice(pairing.NONE, why_not)
             return Drafting(NoDrafter(), choice, options=_none_but(options, why_not))
@@ -69,13 +77,17 @@ def _make(
 
 
 def _rank(
-    depot: Depot, ground: Ground, wanted: str | None, failed: Mapping[str, SpecdecError]
+    depot: Depot,
+    ground: Ground,
+    wanted: str | None,
+    failed: Mapping[str, SpecdecError],
+    free: int,
 ) -> tuple[DraftOption, ...]:
     """Every candidate with its verdict; exactly one is chosen, and it is none of the `failed`."""
     target, where = ground.files.entry, ground.where
     candidates = depot.registry.drafts_for(target)
     name = wanted
-    if wanted is not None and wanted not in (pairing.NGRAM, pairing.NONE):
+    if wanted is not None and wanted not in pairing.WITHOUT_FILES:
         entry = depot.registry.get(wanted)
         candidates, name = [*candidates, entry], entry.id
     why = no_states(ground.model)
@@ -84,7 +96,7 @@ def _rank(
         target,
         [entry for entry in candidates if entry.id not in failed and entry not in heads],
         depot.store,
-        free_bytes(where.device),
+        free,
         target_form=_target_form(depot, ground),
         draft_form=draft_form(depot.options.draft_dtype, where),
         context=ground.context,
@@ -92,7 +104,7 @@ def _rank(
         hub_reachable=depot.hub_reachable,
     )
     barred = [DraftOption(entry.id, entry.name, "rejected", why, usable=False) for entry in heads]
-    options = (*options[:-2], *barred, *options[-2:])
+    options = (*options[:-2], *barred, ROW, *options[-2:])  # ngram and none stand last
     if name is not None:
         return _asked_for(options, name)
     gone = [
@@ -100,7 +112,7 @@ def _rank(
         for entry in candidates
         if entry.id in failed
     ]
-    return (*options[:-2], *gone, *options[-2:])  # ngram and none stand last
+    return (*options[:-3], *gone, *options[-3:])
 
 
 def _none_but(options: tuple[DraftOption, ...], why_not: str) -> tuple[DraftOption, ...]:

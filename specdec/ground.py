@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from specdec.depot import Depot, Files
 from specdec.device import DeviceChoice
 from specdec.drafters.base import Drafter
+from specdec.drafters.costs import DraftCost
 from specdec.drafters.store import ReplyStore
 from specdec.drafters.store_file import folder_of
 from specdec.folder import fingerprint
@@ -22,7 +24,8 @@ class Drafting:
     """The drafter, why it was chosen, and all candidates.
 
     `seconds` is what a drafted token takes, `reading` what one of a chunk takes to be read. `store`
-    is what its copies may come from beside the conversation, once it is lent.
+    is what its copies may come from beside the conversation, once it is lent. Where several
+    compete, `members` has the costs of each, instead of `seconds` and `reading`.
     """
 
     drafter: Drafter
@@ -33,6 +36,12 @@ class Drafting:
     options: tuple[DraftOption, ...] = ()
     notices: tuple[str, ...] = ()
     store: ReplyStore | None = None
+    members: Mapping[str, DraftCost] = field(default_factory=dict)
+
+    @property
+    def costs(self) -> Mapping[str, DraftCost]:
+        """Of each source that is not free."""
+        return self.members or {self.drafter.name: DraftCost(self.seconds, self.reading)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,10 @@ from specdec.pair import Choice, DraftOption, ModelInfo, Verdict
 from specdec.registry import Entry, Registry
 from specdec.sources import Store
 
-NGRAM, NONE = "ngram", "none"
+NGRAM, NONE, AUTO = "ngram", "none", "auto"
+
+WITHOUT_FILES = (NGRAM, NONE, AUTO)
+"""Drafts that may be named beside models. "auto" is several of them at once."""
 
 LIMIT = 0.5
 """A draft whose step reads more than this share of the target's bytes is rejected: even with half

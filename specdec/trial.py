@@ -22,15 +22,20 @@ from specdec.turn import Task, Turn
 
 
 class Cycle:
-    """These draft lengths in turn, one a round; `outcomes` are the rounds that drafted."""
+    """These draft lengths in turn, one a round, and whoever offers in turn.
+
+    `outcomes` are the rounds that drafted.
+    """
 
     def __init__(self, ks: Sequence[int]) -> None:
         self._ks: Iterator[int] = itertools.cycle(ks)
+        self._turn = itertools.count()
         self.outcomes: list[tuple[int, int]] = []
 
     def choose(self, moment: Moment) -> Plan:
-        """The next length, without a reason."""
-        return Plan(next(self._ks))
+        """The next length, from the next that offers, without a reason."""
+        able = [offer.source for offer in moment.offers if not offer.blocked]
+        return Plan(next(self._ks), source=able[next(self._turn) % len(able)] if able else "")
 
     def learn(self, kind: str, drafted: int, accepted: int) -> None:
         """Note it."""

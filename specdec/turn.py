@@ -88,7 +88,7 @@ class Turn:
             self._drafts.begin(self.tokens)
             while self._reason is None:
                 plan, offer = self._plan()
-                if offer and offer.behind and not self._catch_up(cancel):
+                if offer and offer.behind and not self._catch_up(offer, cancel):
                     break
                 if cancel.is_set():
                     self._reason = "cancelled"
@@ -126,9 +126,9 @@ class Turn:
             self._target.prefill(self.tokens[done : min(border, total)])
         yield Prefill(total, total)
 
-    def _catch_up(self, cancel: Cancel) -> bool:
-        """Let the drafter read what it has not read yet, in pieces. False when cancelled."""
-        while not self._drafts.catch_up(self.tokens):
+    def _catch_up(self, offer: Offer, cancel: Cancel) -> bool:
+        """Let who drafts read what it has not read yet, in pieces. False when cancelled."""
+        while not self._drafts.catch_up(self.tokens, offer.source):
             if cancel.is_set():
                 self._reason = "cancelled"
                 return False
@@ -141,6 +141,8 @@ class Turn:
         if (why := draft.reason or self._blocked) and why != self._said:
             self._said = why
             yield Notice(why)
+        if plan.news:
+            yield Notice(plan.news)
         if plan.off != self._off:
             self._off = plan.off
             yield Notice(plan.reason if plan.off else f"Speculation is on again: {plan.reason}")

@@ -10,7 +10,7 @@ from typing import Any
 
 from specdec import catalogue
 from specdec.bench.plan import (
-    AUTO,
+    CHOSEN,
     GREEDY,
     LAW,
     LLAMA,
@@ -42,7 +42,7 @@ def add_command(
     )
     engine_arguments(parser)
     add = parser.add_argument
-    add("--draft", action="append", metavar="ID", help="registry id, ngram or auto; more by commas")
+    add("--draft", action="append", metavar="ID", help="id, ngram, auto or chosen; more by commas")
     add("--kinds", action="append", default=[], metavar="KIND", help="default: all")
     add("--prompts", type=Path, metavar="FILE", help='{"kind": ["prompt", ...], ...}')
     add("--first", type=int, metavar="N", help="only the first N prompts of a kind")
@@ -94,9 +94,9 @@ def _bench(args: argparse.Namespace, options: EngineOptions) -> int:
 
 
 def _plan(args: argparse.Namespace, options: EngineOptions) -> Plan:
-    drafts = names(args.draft or [AUTO])
+    drafts = names(args.draft or [CHOSEN])
     for draft in drafts:
-        catalogue.check_ids(options, None, None if draft == AUTO else draft)
+        catalogue.check_ids(options, None, None if draft == CHOSEN else draft)
     catalogue.check_ids(options, args.target, None)
     return Plan(
         options=options,

@@ -15,7 +15,7 @@ from specdec.request import Sampling
 OWN, TRANSFORMERS, LLAMA = "specdec", "transformers", "llama.cpp"
 PEERS = (TRANSFORMERS, LLAMA)
 
-AUTO = "auto"
+CHOSEN = "chosen"
 """The draft that the program would take by itself."""
 
 GREEDY = Sampling(temperature=0.0)
@@ -37,7 +37,7 @@ class Plan:
     """`prompts` by kind, in order; `tokens` are made for each reply, end ids or not.
 
     `minutes` bounds the replies: later prompts of each kind are left out.
-    `drafts` holds registry ids, folders, "ngram", and "auto" for what the program would take.
+    `drafts` holds registry ids, folders, "ngram", "auto", "chosen" (by the program).
     """
 
     options: EngineOptions

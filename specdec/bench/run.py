@@ -14,12 +14,12 @@ from specdec.assemble import WIDTH, Target, load_target, with_draft
 from specdec.bench import card, llama, own, peers
 from specdec.bench.card import Card, Result
 from specdec.bench.physics import Physics, read_bandwidth
-from specdec.bench.plan import AUTO, LAW, LLAMA, TRANSFORMERS, Plan
+from specdec.bench.plan import CHOSEN, LAW, LLAMA, TRANSFORMERS, Plan
 from specdec.bench.race import Prompts, Tell, race
 from specdec.bench.sample import Contender, Sample
 from specdec.contract import Message, Phase
 from specdec.depot import Depot, Show
-from specdec.pairing import NGRAM, NONE
+from specdec.pairing import NONE, WITHOUT_FILES
 from specdec.scorer import Scorer
 from specdec.session import Session
 from specdec.target import open_scorer
@@ -33,7 +33,7 @@ def measure(plan: Plan, tell: Tell) -> Result:
     target = load_target(depot, plan.target)
     plain = with_draft(depot, target, NONE)
     drafted = {
-        name: with_draft(depot, target, None if name == AUTO else name) for name in plan.drafts
+        name: with_draft(depot, target, None if name == CHOSEN else name) for name in plan.drafts
     }
     ids = _ids(plan, plain)
     device = target.ground.where.device
@@ -95,7 +95,7 @@ def _peers(
 def _model_draft(drafted: Mapping[str, Session]) -> str:
     """The first draft that is a model: transformers' assistant."""
     chosen = [session.pair.draft.value for session in drafted.values()]
-    return next((name for name in chosen if name not in (NGRAM, NONE)), "")
+    return next((name for name in chosen if name not in WITHOUT_FILES), "")
 
 
 def make_card(plan: Plan, session: Session, samples: Sequence[Sample], bandwidth: float) -> Card:

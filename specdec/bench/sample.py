@@ -69,7 +69,7 @@ class Contender(Protocol):
 
     @property
     def drafter(self) -> str:
-        """plain, plain-fast, a registry id, ngram or auto."""
+        """plain, plain-fast, a registry id, ngram, auto or chosen."""
 
     def reply(self, prompt: tuple[int, ...], tokens: int) -> Reply:
         """Make `tokens` tokens after these ids."""

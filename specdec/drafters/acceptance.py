@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-_WEIGHT = 3.0  # outcomes a prior counts for: two rounds correct a wrong one
+WEIGHT = 3.0
+"""Outcomes a prior counts for: two rounds correct a wrong one."""
 
 
 class Acceptance:
-    """Decayed counts of what was drafted and kept at each depth 1 .. `depths`."""
+    """Decayed counts of what was drafted and kept at each depth 1 .. `depths`.
 
-    def __init__(self, depths: int, decay: float) -> None:
+    `weight` is the outcomes that a prior counts for.
+    """
+
+    def __init__(self, depths: int, decay: float, weight: float = WEIGHT) -> None:
         self._decay = decay
+        self._weight = weight
         self._kept = [0.0] * depths
         self._seen = [0.0] * depths
 
@@ -35,6 +40,6 @@ class Acceptance:
             prior = before
             if base:
                 prior = base[0] if j == 0 else (before + base[j]) / 2
-            before = (kept + prior * _WEIGHT) / (seen + _WEIGHT)
+            before = (kept + prior * self._weight) / (seen + self._weight)
             rates.append(before)
         return rates

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -114,6 +114,14 @@ class Drafter(Protocol):
 
     def settle(self, tokens: Sequence[int], accepted: int) -> None:
         """`tokens` is now the whole sequence; the first `accepted` of the last draft were kept."""
+
+
+@runtime_checkable
+class Several(Protocol):
+    """What a drafter of several sources is told beside."""
+
+    def take(self, source: str) -> None:
+        """This offer was taken: `catch_up` and `settle` are its until another is."""
 
 
 class Watcher(Protocol):

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TypeVar, cast
 
-from specdec.drafters.base import Context, Draft, Drafter, Watcher
+from specdec.drafters.base import Context, Draft, Drafter, Several, Watcher
 from specdec.drafters.none import NoDrafter
 from specdec.drafters.plan import Offer
 from specdec.sampling import check
@@ -44,9 +44,15 @@ class Guarded:
         """See `Drafter.offers`; none from one that failed."""
         return self._ask(lambda: self._drafter.offers(tokens), ())
 
-    def catch_up(self, tokens: Sequence[int]) -> bool:
-        """See `Drafter.catch_up`."""
-        return self._ask(lambda: self._drafter.catch_up(tokens), True)
+    def catch_up(self, tokens: Sequence[int], source: str) -> bool:
+        """See `Drafter.catch_up`, for the offer of this source."""
+
+        def read() -> bool:
+            if isinstance(self._drafter, Several):
+                self._drafter.take(source)
+            return self._drafter.catch_up(tokens)
+
+        return self._ask(read, True)
 
     def propose(self, context: Context, k: int) -> Draft:
         """See `Drafter.propose`; nothing from one that failed."""

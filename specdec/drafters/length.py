@@ -8,20 +8,25 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from specdec.drafters.acceptance import Acceptance
 from specdec.drafters.account import Account
+from specdec.drafters.costs import FREE, by_length
+from specdec.drafters.costs import DraftCost as DraftCost
+from specdec.drafters.favourite import Favourite
+from specdec.drafters.option import Option, best, lengths
 from specdec.drafters.plan import Moment, Offer, Plan
+from specdec.drafters.scouting import LOOK, REST, Scouting
 
 _DECAY, _LONG_DECAY = 0.96, 0.995  # an outcome 17 rounds ago counts half; 138 for the pair
-_SPREAD = 32  # rounds over which what must be read first is expected to be of use
 _AGAIN = 1.05  # once off, drafting must promise this many times plain speed to be on
 _EARLY = 10  # the reply's tenth token may not come later than plain decoding's,
 _CLEARLY, _SAME = 0.75, 1.02  # so until then drafts must promise this share of its time, or be free
 _FIRST = 4  # plain steps that stand for the speed before anything was drafted
 _KEPT = 64  # conversations remembered
+_UNLIKELY = 0.001  # a run of failures less likely than this, by what is known, is another text
 
 
 class FixedLength:
@@ -38,43 +43,25 @@ class FixedLength:
         """Nothing to learn."""
 
 
-@dataclass(frozen=True, slots=True)
-class DraftCost:
-    """Seconds a source takes for a drafted token, and for one it must read before."""
-
-    token: float = 0.0
-    read: float = 0.0
-
-
-FREE = DraftCost()
-
-
-@dataclass(frozen=True, slots=True)
-class _Option:
-    offer: Offer
-    k: int
-    tokens: float  # expected of the round, bonus token included
-    seconds: float
-    reading: float
-
-    @property
-    def speed(self) -> float:
-        return self.tokens / (self.seconds + self.reading / _SPREAD)
-
-
 class Lengths:
     """What a loaded pair knows: step costs, the account, and acceptance over all conversations.
 
     `score[w]` is the seconds one scoring call of w rows takes (between measured widths: on the line
-    between them); `drafts` the costs of each source that is not free.
+    between them); `drafts` the costs of each source that is not free. With `auto` several compete:
+    each is looked at again now and then, and the user reads which one is moved to.
     """
 
     def __init__(
-        self, score: Mapping[int, float], drafts: Mapping[str, DraftCost], k_max: int
+        self,
+        score: Mapping[int, float],
+        drafts: Mapping[str, DraftCost],
+        k_max: int,
+        auto: bool = False,
     ) -> None:
-        self.score = [_cost(score, k + 1) for k in range(k_max + 1)]
+        self.score = by_length(score, k_max)
         self.drafts = drafts
         self.k_max = k_max
+        self.auto = auto
         self.account = Account(self.score[0])
         self._seen: dict[str, Acceptance] = {}
         self._policies: OrderedDict[str, LengthPolicy] = OrderedDict()
@@ -104,7 +91,9 @@ class LengthPolicy:
     """Maximises (1 + a_1 + a_1 a_2 + ...) / (k c_draft + c_score(k + 1)) over sources and k.
 
     Estimates can be wrong, so nothing is drafted that the pair's `Account` could not pay for if
-    none of it were kept. Acceptance is this conversation's, by kind of draft.
+    none of it were kept. Acceptance is this conversation's, by kind of draft. With `auto`, a source
+    that rested is presumed to be as good as hoped, if that would make it the fastest and `Scouting`
+    can pay a look that finds nothing; what was known of it is then forgotten.
     """
 
     def __init__(self, pair: Lengths) -> None:
@@ -112,26 +101,41 @@ class LengthPolicy:
         self._seen: dict[str, Acceptance] = {}
         self._off = False
         self._trying = False  # the last draft was a try
+        self._taken: Option | None = None
         self._drafted = 0.0  # seconds a token its drafts took
+        self._scouting = Scouting(pair.score[0])
+        self._anew: set[str] = set()  # kinds of which the past was forgotten
+        self._failed: dict[str, int] = {}  # drafts in a row of which nothing was kept
+        self._favourite = Favourite()
         self._tokens = self._seconds = 0.0  # of drafted rounds, the latest counting most
 
     def choose(self, moment: Moment) -> Plan:
         """The best plan that the account can pay; with its reason, also when nothing is drafted."""
+        plan = self._choose(moment)
+        if not self._pair.auto:
+            return plan
+        step = self._pair.score[0]
+        costs = {source: cost.token / step for source, cost in self._pair.drafts.items()}
+        return replace(plan, news=self._favourite.news(costs))
+
+    def _choose(self, moment: Moment) -> Plan:
         if moment.most <= 0:
             return self._plain("no room for a draft")
-        options = list(self._options(moment))
+        options = self._options(moment)
         if not options:
             blocked = next((o.blocked for o in moment.offers if o.blocked), "")
             return self._plain(blocked or "no earlier text to copy")
         plain = 1 / self._pair.score[0]
         wanted = [o for o in options if o.speed > plain * (_AGAIN if self._off else 1.0)]
-        paid = [o for o in wanted if self._affordable(o, False)]
-        best = _best([o for o in paid if self._in_time(o, moment.made)])
-        if best is not None:
-            return self._take(best, False, f"{best.k} from {best.offer.source}: {self._odds(best)}")
+        paid = [o for o in wanted if self._proven(o) and self._affordable(o, False)]
+        fastest = best([o for o in paid if self._in_time(o, moment.made)])
+        if fastest is not None:
+            again = " to look at it again" if fastest.look else ""
+            who = f"{fastest.k} from {fastest.offer.source}{again}"
+            return self._take(fastest, False, f"{who}: {self._odds(fastest)}")
         if paid:
             return self._plain(f"nothing that could make the first {_EARLY} tokens later")
-        likely = _best(wanted) or _best(options)
+        likely = best(wanted) or best(options)
         assert likely is not None
         self._off = True
         if moment.made >= _EARLY and self._affordable(likely, True):
@@ -150,35 +154,62 @@ class LengthPolicy:
         step = self._pair.score[0]
         spent = drafted * self._drafted + self._pair.score[min(drafted, self._pair.k_max)]
         self._pair.account.book(self._trying, (accepted + 1) * step - spent)
+        self._note(accepted + 1, spent)
         self._tokens = self._tokens * _DECAY + accepted + 1
         self._seconds = self._seconds * _DECAY + spent
         self._pair.learn(kind, drafted, accepted)
         self._seen.setdefault(kind, Acceptance(self._pair.k_max, _DECAY)).learn(drafted, accepted)
+        self._failed[kind] = 0 if accepted else self._failed.get(kind, 0) + 1
+        if (1 - self.acceptance(kind)[0]) ** self._failed[kind] < _UNLIKELY:
+            self._forget(kind, self._failed[kind])
 
     def acceptance(self, kind: str, hope: float = 0.9) -> list[float]:
         """a_1 .. a_k_max of this conversation, the pair's running average its prior."""
-        base = self._pair.rates(kind, hope)
+        base = [] if kind in self._anew else self._pair.rates(kind, hope)
         known = self._seen.get(kind)
         return known.rates(hope, base) if known else base
 
-    def _options(self, moment: Moment) -> Iterator[_Option]:
-        for offer in moment.offers:
-            if offer.blocked:
-                continue
-            cost = self._pair.drafts.get(offer.source, FREE)
-            expected, chain = 1.0, 1.0
+    def _options(self, moment: Moment) -> list[Option]:
+        able = [offer for offer in moment.offers if not offer.blocked]
+        options = list[Option]()
+        for offer in able:
             rates = self.acceptance(offer.learned_by, offer.hope)
-            for k, rate in enumerate(rates[: moment.most], 1):
-                chain *= rate
-                expected += chain
-                seconds = k * cost.token + self._pair.score[k]
-                yield _Option(offer, k, expected, seconds, offer.behind * cost.read)
+            options += self._lengths(offer, rates[: moment.most])
+        if self._pair.auto and (look := self._look(able, moment.most, best(options))):
+            options.append(look)
+        return options
 
-    def _affordable(self, option: _Option, trying: bool) -> bool:
+    def _lengths(self, offer: Offer, rates: Sequence[float]) -> list[Option]:
+        cost = self._pair.drafts.get(offer.source, FREE)
+        return list(lengths(offer, cost, rates, self._pair.score))
+
+    def _look(self, able: list[Offer], most: int, known: Option | None) -> Option | None:
+        """A short draft of who rested longest of those that could be the fastest, if it is paid."""
+        speed = max(1 / self._pair.score[0], known.speed if known else 0.0)
+        found = list[tuple[int, float, Option]]()
+        for offer in able:
+            rest = self._scouting.rest(offer.source)
+            tries = self._lengths(offer, [offer.hope] * most)
+            hoped = best(tries)
+            if rest >= REST and hoped is not None and hoped.speed > speed:
+                found.append((rest, hoped.speed, tries[min(LOOK, hoped.k) - 1]))
+        if not found:
+            return None
+        _, hoped_speed, option = max(found, key=lambda one: one[:2])
+        if not self._scouting.affords(option.seconds + option.reading - self._pace()):
+            return None
+        return replace(option, speed=hoped_speed, look=True)
+
+    def _proven(self, option: Option) -> bool:
+        """Once off, looking does not turn drafting on again: that takes outcomes."""
+        looking = option.look or self._scouting.looking(option.offer.source)
+        return not (self._off and looking)
+
+    def _affordable(self, option: Option, trying: bool) -> bool:
         loss = max(0.0, option.seconds - self._pair.score[0])
         return self._pair.account.affords(trying, loss, option.reading)
 
-    def _in_time(self, option: _Option, made: int) -> bool:
+    def _in_time(self, option: Option, made: int) -> bool:
         """Whether the reply's first tokens are expected clearly sooner, or as soon for nothing."""
         left, step = _EARLY - made, self._pair.score[0]
         if left <= 0 or option.reading + option.seconds <= step * _SAME:
@@ -186,12 +217,17 @@ class LengthPolicy:
         rounds = math.ceil(left / option.tokens)
         return option.reading + rounds * option.seconds <= _CLEARLY * left * step
 
-    def _take(self, option: _Option, trying: bool, reason: str) -> Plan:
-        self._off, self._trying = trying, trying
+    def _take(self, option: Option, trying: bool, reason: str) -> Plan:
+        free = option.reading + option.seconds <= self._pair.score[0] * _SAME
+        self._off = trying or (self._off and free)  # a copy for nothing is no news
+        self._trying, self._taken = trying, option
+        self._scouting.ask(option.offer.source, option.look)
+        if option.look:
+            self._forget(option.offer.learned_by)
         self._drafted = self._pair.drafts.get(option.offer.source, FREE).token
         if option.reading:
             self._pair.account.read(trying, option.reading)
-        return Plan(option.k, reason, option.offer.source, trying, self._least(option.k))
+        return Plan(option.k, reason, option.offer.source, self._off, self._least(option.k))
 
     def _least(self, k: int) -> tuple[float, ...]:
         """The chances at which a token more gains just the time it takes, at the speed so far.
@@ -200,31 +236,37 @@ class LengthPolicy:
         """
         if not self._drafted:
             return ()
-        step, score = self._pair.score[0], self._pair.score
-        speed = (self._tokens + _FIRST) / (self._seconds + _FIRST * step)
+        score = self._pair.score
         more = [self._drafted + score[j + 1] - score[j] for j in range(1, k)]
-        return tuple(cost * max(speed, 1 / step) for cost in more)
+        return tuple(cost / self._pace() for cost in more)
 
-    def _odds(self, option: _Option) -> str:
+    def _pace(self) -> float:
+        """Seconds a token of the latest drafted rounds, or of plain decoding where that is less."""
+        step = self._pair.score[0]
+        return min(step, (self._seconds + _FIRST * step) / (self._tokens + _FIRST))
+
+    def _forget(self, kind: str, failed: int = 0) -> None:
+        """What becomes of it next, and its last failures, are all that is known of it here."""
+        self._anew.add(kind)
+        self._failed[kind] = 0
+        self._seen[kind] = Acceptance(self._pair.k_max, _DECAY, weight=1.0)
+        for _ in range(failed):
+            self._seen[kind].learn(1, 0)
+
+    def _note(self, tokens: int, seconds: float) -> None:
+        """What a drafted round gave, for who is looked at, and for who drafts mostly."""
+        if self._taken is not None:
+            lost = seconds + self._taken.reading - tokens * self._pace()
+            self._scouting.outcome(self._taken.offer.source, lost)
+            if not self._trying:
+                self._favourite.note(self._taken.offer.source, tokens)
+        self._scouting.passed(seconds)
+
+    def _odds(self, option: Option) -> str:
         times = option.seconds / self._pair.score[0]
         return f"{option.tokens:.2f} tokens a round for {times:.2f} times the time of one"
 
     def _plain(self, reason: str) -> Plan:
         self._pair.account.plain()
+        self._scouting.passed(self._pair.score[0])
         return Plan(0, reason, off=self._off)
-
-
-def _best(options: list[_Option]) -> _Option | None:
-    """The fastest; of equals the first, which drafts least."""
-    return max(options, key=lambda option: option.speed, default=None)
-
-
-def _cost(costs: Mapping[int, float], rows: int) -> float:
-    """Seconds for `rows`: measured, between two measured widths, or that of the nearest."""
-    below = max((w for w in costs if w <= rows), default=None)
-    above = min((w for w in costs if w >= rows), default=None)
-    if below is None or above is None:
-        return costs[min(costs, key=lambda w: abs(w - rows))]
-    if below == above:
-        return costs[below]
-    return costs[below] + (costs[above] - costs[below]) * (rows - below) / (above - below)

@@ -45,7 +45,8 @@ class Plan:
 
     `reason` says why k, also when it is 0. `off` says that drafting was judged not to pay; a plan
     that is off may still draft now and then, to try again. Drafting may end after j < k
-    tokens where the chance that one more is kept is below least[j - 1].
+    tokens where the chance that one more is kept is below least[j - 1]. `news` is what the user
+    should read of who drafts.
     """
 
     k: int
@@ -53,6 +54,7 @@ class Plan:
     source: str = ""
     off: bool = False
     least: tuple[float, ...] = ()
+    news: str = ""
 
 
 class Length(Protocol):

@@ -123,6 +123,7 @@ def test_nothing_is_fetched_for_a_target_that_cannot_speculate(
     assert not any("Gone" in text for text in got.notices)
     assert {o.id: o.verdict for o in got.drafts} == {
         "gone": "rejected",
+        "auto": "rejected",
         "ngram": "rejected",
         "none": "chosen",
     }

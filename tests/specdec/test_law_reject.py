@@ -16,6 +16,7 @@ import torch
 
 from specdec.contract import NeverCancel, Round
 from specdec.detokenize import TextStream
+from specdec.drafters.auto import AutoDrafter
 from specdec.drafters.base import Drafter
 from specdec.drafters.cascade import CascadeDrafter
 from specdec.drafters.model import ModelDrafter
@@ -25,7 +26,7 @@ from specdec.noise import Noise
 from specdec.request import Rule, Sampling
 from specdec.sampling import law
 from specdec.turn import Task, Turn
-from tests.fakes import Proposing, Table, TableScorer, Withdrawing, disagreeing_pair
+from tests.fakes import Proposing, Table, TableScorer, Withdrawing, disagreeing_pair, random_table
 
 V, END, FIRST = 5, 0, 1
 PROMPT = (2, 3)
@@ -73,6 +74,22 @@ class Cycle:
         """Nothing."""
 
 
+class Fickle(Cycle):
+    """Who drafts depends on what became of the drafts before, never on a sample."""
+
+    def __init__(self, ks: Sequence[int], kept: int) -> None:
+        super().__init__(ks)
+        self.kept = kept
+
+    def choose(self, moment: Moment) -> Plan:
+        able = [offer.source for offer in moment.offers]
+        plan = super().choose(moment)
+        return Plan(plan.k, source=able[self.kept % len(able)] if able else "")
+
+    def learn(self, kind: str, drafted: int, accepted: int) -> None:
+        self.kept += 1 + accepted
+
+
 def exact(table: Table, sampling: Sampling, prompt: tuple[int, ...] = PROMPT) -> Cells:
     """Mass of every reply of FIRST and up to three tokens; shorter ones met the end token."""
     cells: Cells = {}
@@ -101,7 +118,7 @@ def sampled(
     least: tuple[float, ...] = (),
 ) -> tuple[Counter[tuple[int, ...]], Counter[str]]:
     """The first tokens of SAMPLES replies, and how often a draft was kept in full, in part, not."""
-    prompt = REPEATS if drafter == "cascade" else PROMPT
+    prompt = REPEATS if drafter in ("cascade", "auto") else PROMPT
     p, q = tables(prompt)
     said: Counter[tuple[int, ...]] = Counter()
     kinds: Counter[str] = Counter()
@@ -111,12 +128,16 @@ def sampled(
             made = Proposing(lambda tokens, k: _argmax(q, tokens, k))
         if drafter == "cascade":
             made = CascadeDrafter(made, NgramDrafter())
+        if drafter == "auto":
+            other = ModelDrafter(TableScorer(random_table(V, 5), V), "r", V, frozenset({END}))
+            made = AutoDrafter("auto", (made, other), NgramDrafter())
         if mutant:
             made = Withdrawing(made)
         noise = Noise.of(seed, prompt)
         task = Task(prompt, sampling, rule, noise, frozenset({END}), 4096)
         text = TextStream(lambda ids: "".join(chr(65 + i) for i in ids))
-        turn = Turn(task, TableScorer(p, V), made, Cycle(ks, least), text)
+        length = Fickle(ks, seed) if drafter == "auto" else Cycle(ks, least)
+        turn = Turn(task, TableScorer(p, V), made, length, text)
         for event in turn.run(NeverCancel()):
             if isinstance(event, Round) and event.drafted:
                 whole = event.accepted == event.drafted
@@ -185,6 +206,13 @@ def test_a_cascade_has_the_law_of_the_target(rule: Rule) -> None:
     said, kinds = sampled("cascade", (2, 4, 0, 1, 3), SHAPED, rule)
     assert abs(surprise(said, exact(tables(REPEATS)[0], SHAPED, REPEATS))) < 4
     assert min(kinds["ngram"], kinds["q"], kinds["zero"], kinds["partial"]) >= 100
+
+
+@pytest.mark.parametrize("rule", ["reject", "match"])
+def test_several_drafts_that_take_turns_by_outcomes_have_the_law_of_the_target(rule: Rule) -> None:
+    said, kinds = sampled("auto", (2, 4, 0, 1, 3), SHAPED, rule)
+    assert abs(surprise(said, exact(tables(REPEATS)[0], SHAPED, REPEATS))) < 4
+    assert min(kinds["ngram"], kinds["q"], kinds["r"], kinds["zero"], kinds["partial"]) >= 80
 
 
 def test_match_has_the_law_of_the_target_too() -> None:

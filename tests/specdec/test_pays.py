@@ -49,8 +49,10 @@ class Clock:
 class Timed(TableScorer):
     """A scorer that takes its time: by rows when it scores, by tokens when it reads."""
 
-    def __init__(self, table: Table, clock: Clock, rows: dict[int, float], read: float) -> None:
-        super().__init__(table, V, chunk=64, width=8)
+    def __init__(
+        self, table: Table, clock: Clock, rows: dict[int, float], read: float, vocab: int = V
+    ) -> None:
+        super().__init__(table, vocab, chunk=64, width=8)
         self._clock, self._read = clock, read
         self._costs = Lengths(rows, {}, 7).score
 
