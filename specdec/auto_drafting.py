@@ -18,7 +18,7 @@ from specdec.errors import PairError, SpecdecError
 from specdec.ground import NO_FORM, Drafting, Ground, open_store
 from specdec.memory import need_bytes
 from specdec.pair import Choice, DraftOption
-from specdec.pairing import AUTO, WITHOUT_FILES
+from specdec.pairing import AUTO, NGRAM, NONE
 
 MOST = 2
 """Drafts loaded beside n-grams: each takes memory, a load, and rounds in which it is looked at."""
@@ -112,7 +112,7 @@ def _models(drafter: Drafter) -> Sequence[Drafter]:
 
 
 def _may_join(option: DraftOption) -> bool:
-    here = option.on_disk and option.id not in WITHOUT_FILES
+    here = option.on_disk and option.id not in (NGRAM, NONE, AUTO)
     return here and option.usable and option.verdict != "rejected"
 
 

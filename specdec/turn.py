@@ -15,7 +15,7 @@ from specdec.detokenize import TextStream
 from specdec.drafters.base import Context, Draft, Drafter
 from specdec.drafters.guard import Guarded
 from specdec.drafters.plan import Length as Length
-from specdec.drafters.plan import Moment, Offer, Plan, taken
+from specdec.drafters.plan import Moment, Offer, Plan, Timed, taken
 from specdec.metrics import Metrics
 from specdec.noise import Noise
 from specdec.request import Rule, Sampling
@@ -61,6 +61,7 @@ class Turn:
         self._rounds = self._drafted = self._first_tokens = 0
         self._bare = False  # the last round found the end and added no token
         self._first_s = self._last_s = 0.0
+        self._proposing = 0.0  # seconds the last draft took
         self._away = 0.0  # seconds spent by whoever reads the events
         self._off = False  # drafting was judged not to pay
         self._blocked = self._said = ""  # why nobody can draft, and what was last said of it
@@ -172,11 +173,15 @@ class Turn:
         self, plan: Plan, offer: Offer | None, draft: Draft, started: float, began: float
     ) -> Round:
         index = len(self._kinds)
+        known, began_scoring = draft.held is None, self._now()
         draft, outcome = self._judged(draft, index)
+        scored = self._now() - began_scoring
         kept = self._emit(outcome, len(draft.tokens))
         self._rewind()
         if offer and draft.tokens and self._drafts.sound(draft):
             self._length.learn(offer.learned_by, len(draft.tokens), outcome.accepted)
+            if known and isinstance(self._length, Timed):  # else the device drafts while it scores
+                self._length.took(offer.source, len(draft.tokens), self._proposing, scored)
         self._drafts.settle(self.tokens, outcome.accepted)
         now = self._now()
         self._last_s = now - began
@@ -224,7 +229,10 @@ class Turn:
             offer.source,
             plan.least,
         )
-        return self._drafts.propose(context, plan.k)
+        before = self._drafts.seconds
+        draft = self._drafts.propose(context, plan.k)
+        self._proposing = self._drafts.seconds - before
+        return draft
 
     def _emit(self, outcome: Outcome, drafted: int) -> int:
         """Append the outcome's tokens up to the first that ends the reply; how many kept ones.

@@ -8,10 +8,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DraftCost:
-    """Seconds a source takes for a drafted token, and for one it must read before."""
+    """Seconds a source takes for a drafted token, and for one it must read before.
+
+    `net`: less what the scoring call then takes less, so that the two cannot be timed apart.
+    """
 
     token: float = 0.0
     read: float = 0.0
+    net: bool = False
 
 
 FREE = DraftCost()

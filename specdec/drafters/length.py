@@ -17,16 +17,17 @@ from specdec.drafters.costs import FREE, by_length
 from specdec.drafters.costs import DraftCost as DraftCost
 from specdec.drafters.favourite import Favourite
 from specdec.drafters.option import Option, best, lengths
+from specdec.drafters.outcomes import Outcomes
 from specdec.drafters.plan import Moment, Offer, Plan
 from specdec.drafters.scouting import LOOK, REST, Scouting
+from specdec.drafters.stopwatch import Stopwatch
 
-_DECAY, _LONG_DECAY = 0.96, 0.995  # an outcome 17 rounds ago counts half; 138 for the pair
+_DECAY, _LONG_DECAY = 0.96, 0.995  # a round 17 rounds ago counts half; 138 for the pair
 _AGAIN = 1.05  # once off, drafting must promise this many times plain speed to be on
 _EARLY = 10  # the reply's tenth token may not come later than plain decoding's,
 _CLEARLY, _SAME = 0.75, 1.02  # so until then drafts must promise this share of its time, or be free
 _FIRST = 4  # plain steps that stand for the speed before anything was drafted
 _KEPT = 64  # conversations remembered
-_UNLIKELY = 0.001  # a run of failures less likely than this, by what is known, is another text
 
 
 class FixedLength:
@@ -98,14 +99,13 @@ class LengthPolicy:
 
     def __init__(self, pair: Lengths) -> None:
         self._pair = pair
-        self._seen: dict[str, Acceptance] = {}
+        self._outcomes = Outcomes(pair.k_max, pair.rates)
+        self._stopwatch = Stopwatch()
         self._off = False
         self._trying = False  # the last draft was a try
         self._taken: Option | None = None
         self._drafted = 0.0  # seconds a token its drafts took
         self._scouting = Scouting(pair.score[0])
-        self._anew: set[str] = set()  # kinds of which the past was forgotten
-        self._failed: dict[str, int] = {}  # drafts in a row of which nothing was kept
         self._favourite = Favourite()
         self._tokens = self._seconds = 0.0  # of drafted rounds, the latest counting most
 
@@ -115,7 +115,7 @@ class LengthPolicy:
         if not self._pair.auto:
             return plan
         step = self._pair.score[0]
-        costs = {source: cost.token / step for source, cost in self._pair.drafts.items()}
+        costs = {source: self._cost(source).token / step for source in self._pair.drafts}
         return replace(plan, news=self._favourite.news(costs))
 
     def _choose(self, moment: Moment) -> Plan:
@@ -158,16 +158,21 @@ class LengthPolicy:
         self._tokens = self._tokens * _DECAY + accepted + 1
         self._seconds = self._seconds * _DECAY + spent
         self._pair.learn(kind, drafted, accepted)
-        self._seen.setdefault(kind, Acceptance(self._pair.k_max, _DECAY)).learn(drafted, accepted)
-        self._failed[kind] = 0 if accepted else self._failed.get(kind, 0) + 1
-        if (1 - self.acceptance(kind)[0]) ** self._failed[kind] < _UNLIKELY:
-            self._forget(kind, self._failed[kind])
+        self._outcomes.learn(kind, drafted, accepted)
+
+    def took(self, source: str, drafted: int, drafting: float, scoring: float) -> None:
+        """See `Timed`; with `auto` costs are those of this conversation."""
+        expected = drafted * self._pair.drafts.get(source, FREE).token
+        if self._pair.auto and expected:
+            score = self._pair.score[min(drafted, self._pair.k_max)]
+            self._stopwatch.took(source, drafting / expected, scoring / score)
 
     def acceptance(self, kind: str, hope: float = 0.9) -> list[float]:
         """a_1 .. a_k_max of this conversation, the pair's running average its prior."""
-        base = [] if kind in self._anew else self._pair.rates(kind, hope)
-        known = self._seen.get(kind)
-        return known.rates(hope, base) if known else base
+        return self._outcomes.rates(kind, hope)
+
+    def _cost(self, source: str) -> DraftCost:
+        return self._stopwatch.corrected(source, self._pair.drafts.get(source, FREE))
 
     def _options(self, moment: Moment) -> list[Option]:
         able = [offer for offer in moment.offers if not offer.blocked]
@@ -180,8 +185,7 @@ class LengthPolicy:
         return options
 
     def _lengths(self, offer: Offer, rates: Sequence[float]) -> list[Option]:
-        cost = self._pair.drafts.get(offer.source, FREE)
-        return list(lengths(offer, cost, rates, self._pair.score))
+        return list(lengths(offer, self._cost(offer.source), rates, self._pair.score))
 
     def _look(self, able: list[Offer], most: int, known: Option | None) -> Option | None:
         """A short draft of who rested longest of those that could be the fastest, if it is paid."""
@@ -223,8 +227,8 @@ class LengthPolicy:
         self._trying, self._taken = trying, option
         self._scouting.ask(option.offer.source, option.look)
         if option.look:
-            self._forget(option.offer.learned_by)
-        self._drafted = self._pair.drafts.get(option.offer.source, FREE).token
+            self._outcomes.forget(option.offer.learned_by)
+        self._drafted = self._cost(option.offer.source).token
         if option.reading:
             self._pair.account.read(trying, option.reading)
         return Plan(option.k, reason, option.offer.source, self._off, self._least(option.k))
@@ -244,14 +248,6 @@ class LengthPolicy:
         """Seconds a token of the latest drafted rounds, or of plain decoding where that is less."""
         step = self._pair.score[0]
         return min(step, (self._seconds + _FIRST * step) / (self._tokens + _FIRST))
-
-    def _forget(self, kind: str, failed: int = 0) -> None:
-        """What becomes of it next, and its last failures, are all that is known of it here."""
-        self._anew.add(kind)
-        self._failed[kind] = 0
-        self._seen[kind] = Acceptance(self._pair.k_max, _DECAY, weight=1.0)
-        for _ in range(failed):
-            self._seen[kind].learn(1, 0)
 
     def _note(self, tokens: int, seconds: float) -> None:
         """What a drafted round gave, for who is looked at, and for who drafts mostly."""

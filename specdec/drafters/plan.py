@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,14 @@ class Length(Protocol):
 
     def learn(self, kind: str, drafted: int, accepted: int) -> None:
         """The first `accepted` of `drafted` tokens were kept; they came from an offer's `kind`."""
+
+
+@runtime_checkable
+class Timed(Protocol):
+    """A length that looks at what things take, too."""
+
+    def took(self, source: str, drafted: int, drafting: float, scoring: float) -> None:
+        """Seconds of drafting `drafted` tokens, all that was missed read before, and of scoring."""
 
 
 def taken(plan: Plan, offers: Sequence[Offer]) -> Offer | None:

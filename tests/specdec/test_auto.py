@@ -8,12 +8,14 @@ from specdec.contract import NeverCancel, Notice, Round, Sampling
 from specdec.detokenize import TextStream
 from specdec.drafters.auto import AutoDrafter
 from specdec.drafters.base import Context, Draft, Offer, Several
+from specdec.drafters.costs import DraftCost
 from specdec.drafters.favourite import Favourite
 from specdec.drafters.model import ModelDrafter
 from specdec.drafters.ngram import NgramDrafter
 from specdec.drafters.none import NoDrafter
 from specdec.drafters.plan import Moment, Plan
 from specdec.drafters.scouting import REST, SHARE, Scouting
+from specdec.drafters.stopwatch import Stopwatch
 from specdec.noise import Noise
 from specdec.scorer import Scorer
 from specdec.turn import Task, Turn
@@ -164,6 +166,23 @@ def test_looking_is_paid_from_a_share_of_the_time_and_by_losses_only() -> None:
     assert not scouting.looking("a")
     scouting.outcome("a", 1.0)  # by now it is known
     assert scouting.affords(purse - 2.0 - 1e-9)
+
+
+def test_the_stopwatch_compares_drafting_with_the_scoring_of_the_same_round() -> None:
+    watch, cost = Stopwatch(), DraftCost(0.1, 0.02)
+    assert watch.corrected("a", cost) == cost
+    for _ in range(40):
+        watch.took("a", 3.0, 3.0)  # a slow machine, for both alike
+        watch.took("b", 2.0, 1.0)
+        watch.took("c", 1.0, 0.0)  # a clock too coarse
+    assert watch.corrected("a", cost) == cost
+    assert watch.corrected("b", cost).token == pytest.approx(0.2, rel=0.02)
+    assert watch.corrected("b", cost).read == pytest.approx(0.04, rel=0.02)
+    assert watch.corrected("c", cost) == cost
+    net = DraftCost(0.1, net=True)
+    assert watch.corrected("b", net) == net
+    watch.took("b", 1000.0, 1.0)  # one disturbed round does little
+    assert watch.corrected("b", cost).token < 0.22
 
 
 def test_rest_is_counted_from_the_last_time_a_source_was_asked() -> None:

@@ -42,6 +42,7 @@ class Script:
 
     cost: DraftCost
     agree: Agree
+    slower: float = 1.0  # than was measured at load
 
 
 def always(share: float) -> Agree:
@@ -97,8 +98,8 @@ class Bench:
             coin = random.Random(f"{name} {place}").random()
             return says(place + (coin >= script.agree(place - len(PROMPT))))
 
-        rows = dict.fromkeys(range(1, 9), script.cost.token)
-        return Timed(draft, self.clock, rows, script.cost.read, V)
+        rows = dict.fromkeys(range(1, 9), script.cost.token * script.slower)
+        return Timed(draft, self.clock, rows, script.cost.read * script.slower, V)
 
     def target(self, tokens: tuple[int, ...]) -> torch.Tensor:
         return says(tokens[-1] + 1)
@@ -213,6 +214,24 @@ def test_one_that_turns_good_while_all_are_off_is_found() -> None:
     assert ids(events) == words(900)
     assert Counter(sources(events)[-20:])["late"] >= 18
     assert seconds(events) < 0.8 * plain(900)
+
+
+def test_what_a_draft_takes_here_counts_not_what_it_took_at_load() -> None:
+    """The better draft takes five times what was measured: the other is faster here."""
+    known = DraftCost(0.1, 0.01)
+    scripts = {
+        "heavy": Script(known, always(0.95), slower=5.0),
+        "light": Script(known, always(0.75)),
+    }
+    made = Bench(FLAT, scripts)
+    events = made.run()
+    assert ids(events) == words(TOKENS)
+    later = [one.source for one in rounds(events) if one.new_tokens > 150]
+    assert Counter(later)["light"] >= 0.85 * len(later)
+    assert told(events)[-1].startswith("auto: ")
+    assert " light: " in told(events)[-1]
+    alone = Bench(FLAT, {"light": scripts["light"]})
+    assert seconds(events) <= 1.15 * seconds(alone.run())
 
 
 def test_one_that_is_not_used_hardly_reads_and_another_chat_begins_with_the_best() -> None:
