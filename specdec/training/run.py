@@ -21,6 +21,7 @@ from specdec.errors import SettingError
 from specdec.families import shape_of
 from specdec.tokenizer import load_tokenizer
 from specdec.training import export, files, vocab
+from specdec.training.beginning import begin
 from specdec.training.chats import Chat, split
 from specdec.training.clock import Clock
 from specdec.training.gather import Loaded, Say, Student, lessons, texts
@@ -153,6 +154,7 @@ def _trainer(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(plan.seed)
         head = DraftHead(Size.of(shape, taps_of(shape.layers)))
+    begin(head, student.files.folder, shape)
     return Trainer(head.to(where), ends, shelf, exam, work / "checkpoint.safetensors", plan.seed)
 
 
