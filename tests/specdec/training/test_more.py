@@ -19,6 +19,10 @@ from tests.specdec.training.kit import command, lessons_of, place_of, rows, targ
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
+class Cut(BaseException):
+    """As a kill: nothing in the program expects it."""
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = tmp_path_factory.mktemp("more")
@@ -77,6 +81,42 @@ def test_chats_and_a_file_teach_together_and_more_is_added_later(
     assert lessons_of(out) == after
     assert place_of(checkpoint).epoch == place.epoch
     assert capsys.readouterr().err.count("loading") == 2
+
+
+@pytest.mark.usefixtures("short_chats")
+def test_a_run_of_both_that_is_cut_at_every_write_ends(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_bytes, out, seen = files.write_bytes, tmp_path / "out", set[Path]()
+
+    def cut_once(path: Path, data: bytes) -> None:
+        """Before each new file, half of it written; and once more when it is there."""
+        if path not in seen:
+            seen.add(path)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.with_name(f".{path.name}.part").write_bytes(data[: len(data) // 2])
+            raise Cut(path.name)
+        had = path.exists()
+        write_bytes(path, data)
+        if not had:
+            raise Cut(f"after {path.name}")
+
+    monkeypatch.setattr(files, "write_bytes", cut_once)
+    both = ("--self-generate", "8", "--data", str(folder / "rows.jsonl"))
+    tries = 0
+    while True:
+        try:
+            assert main(command(folder, out, 2, *both)) == 0
+            break
+        except Cut:
+            tries += 1
+    assert tries >= 20, seen
+    wrote = [chat.ids for chat in ChatFiles(out / "work/chats")]
+    assert 8 <= len(wrote) == len(set(wrote))
+    exam, lessons = ids_in(out / "work/held"), ids_in(out / "work/lessons")
+    assert exam <= set(wrote) <= exam | lessons
+    assert not exam & lessons
+    assert json.loads((out / "card.json").read_text())["updates"] == 2
 
 
 @pytest.mark.usefixtures("short_chats")
