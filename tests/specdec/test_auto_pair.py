@@ -69,15 +69,11 @@ def test_several_are_loaded_and_every_one_of_them_gives_plain_words(
     assert got.draft.reason.startswith("asked for; n-gram, ")
     assert all(name in got.draft.reason for name in ("head", "good"))
     verdicts = {option.id: option.verdict for option in got.drafts}
-    assert verdicts == {
-        "auto": "chosen",
-        "head": "possible",
-        "good": "possible",
-        "ngram": "possible",
-        "none": "possible",
-    }
+    assert list(verdicts.values()).count("chosen") == 1
+    assert verdicts["auto"] == "chosen"
+    assert {verdicts[name] for name in ("head", "good", "ngram", "none")} == {"possible"}
     told = {option.id: option.reason for option in got.drafts}
-    assert told["head"].startswith("one of auto's; ")
+    assert told["head"].startswith("one of auto's; trained for this target")
     session = made._session
     assert session is not None
     assert isinstance(session.drafter, AutoDrafter)
