@@ -67,7 +67,8 @@ def load_auto(depot: Depot, ground: Ground, rank: Rank, make: Make) -> Drafting:
             _log.info("auto does without %s: %s", option.id, error)
             failed[option.id] = error
             continue
-        made[option.id], known[option.id] = drafting, option
+        made[option.id] = drafting
+        known[option.id] = replace(option, reason=drafting.choice.reason)
         needs += _need(depot, ground, option.id)
     said = tuple(f"auto does without {name}: {error}" for name, error in failed.items())
     choice = Choice(AUTO, _reason(tuple(made)))

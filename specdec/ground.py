@@ -25,7 +25,8 @@ class Drafting:
 
     `seconds` is what a drafted token takes, `reading` what one of a chunk takes to be read. `store`
     is what its copies may come from beside the conversation, once it is lent. Where several
-    compete, `members` has the costs of each, instead of `seconds` and `reading`.
+    compete, `members` has the costs of each, instead of `seconds` and `reading`. `net` is as in
+    `DraftCost`.
     """
 
     drafter: Drafter
@@ -37,11 +38,12 @@ class Drafting:
     notices: tuple[str, ...] = ()
     store: ReplyStore | None = None
     members: Mapping[str, DraftCost] = field(default_factory=dict)
+    net: bool = False
 
     @property
     def costs(self) -> Mapping[str, DraftCost]:
         """Of each source that is not free."""
-        return self.members or {self.drafter.name: DraftCost(self.seconds, self.reading)}
+        return self.members or {self.drafter.name: DraftCost(self.seconds, self.reading, self.net)}
 
 
 @dataclass(frozen=True, slots=True)

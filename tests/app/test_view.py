@@ -274,7 +274,7 @@ def test_menus_name_what_stands_against_a_model() -> None:
     pair = replace(READY.pair, draft=Choice("none", ""))  # type: ignore[type-var]
     drafts = {id: text for text, id in pair_sheet.drafts(MODELS, pair)}
     assert "token 17 differs" in drafts["smollm2-135m-instruct"]
-    assert {"", "ngram", "none"} <= set(drafts)
+    assert {"", "auto", "ngram", "none"} <= set(drafts)
 
 
 def test_a_head_is_listed_for_its_own_target_alone() -> None:

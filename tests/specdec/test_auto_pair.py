@@ -40,6 +40,14 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return base
 
 
+@pytest.fixture(scope="module")
+def both(models: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[LocalEngine, Pair]:
+    """An engine with a head and a model at once."""
+    data = tmp_path_factory.mktemp("both") / "data"
+    made = engine(models, data, row(models, "head", "head"), row(models, "good"))
+    return made, pair(made)
+
+
 def row(models: Path, name: str, role: str = "draft", **fields: Any) -> dict[str, Any]:
     base = {"id": name, "name": name.title(), "family": "Tiny", "tokens": "tiny", "roles": [role]}
     extra = {"trained_for": "target"} if role == "head" else {}
@@ -61,42 +69,39 @@ def pair(made: LocalEngine, draft: str | None = "auto") -> Pair:
 
 
 def test_several_are_loaded_and_every_one_of_them_gives_plain_words(
-    models: Path, tmp_path: Path
+    both: tuple[LocalEngine, Pair],
 ) -> None:
-    made = engine(models, tmp_path / "data", row(models, "head", "head"), row(models, "good"))
-    got = pair(made)
+    made, got = both
     assert got.draft.value == "auto"
     assert got.draft.reason.startswith("asked for; n-gram, ")
     assert all(name in got.draft.reason for name in ("head", "good"))
     verdicts = {option.id: option.verdict for option in got.drafts}
-    assert verdicts == {
-        "auto": "chosen",
-        "head": "possible",
-        "good": "possible",
-        "ngram": "possible",
-        "none": "possible",
-    }
+    assert list(verdicts.values()).count("chosen") == 1
+    assert verdicts["auto"] == "chosen"
+    assert {verdicts[name] for name in ("head", "good", "ngram", "none")} == {"possible"}
     told = {option.id: option.reason for option in got.drafts}
     assert told["head"].startswith("one of auto's; ")
+    assert "trained for this target" in told["head"]
     session = made._session
     assert session is not None
     assert isinstance(session.drafter, AutoDrafter)
     assert {model.name for model in session.drafter.models} == {"head", "good"}
     scorer = session.scorer("static")[1].scorer
-    for temperature in (0, 0.8):
+    for temperature, lengths in ((0.0, ((3, 0, 7, 1),)), (0.8, ((1,), (7,)))):
         task = make_task(session, "abc abc abc", Sampling(temperature, seed=7, max_tokens=40))
         plain = say(session, scorer, task, session.drafter, (0,))
-        for ks in ((1,), (7,), (3, 0, 7, 1)):
+        for ks in lengths:
             drafted = say(session, scorer, task, session.drafter, ks)
             assert drafted.ids == plain.ids
             assert len(drafted.outcomes) > 5
             assert drafted.notices == ()
 
 
-def test_a_reply_through_the_engine_says_who_drafted_and_why(models: Path, tmp_path: Path) -> None:
-    made = engine(models, tmp_path / "data", row(models, "head", "head"), row(models, "good"))
-    pair(made)
-    request = ask("abc abc abc", runner="static", max_tokens=50, fresh=True)
+def test_a_reply_through_the_engine_says_who_drafted_and_why(
+    both: tuple[LocalEngine, Pair],
+) -> None:
+    made, _ = both
+    request = ask("abc abc abc", runner="static", max_tokens=30, fresh=True)
     _, plain = reply(made, replace(request, mode="standard"))
     for k in (None, 3):
         events, last = reply(made, replace(request, k=k))
