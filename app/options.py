@@ -46,7 +46,7 @@ def parse(argv: Sequence[str]) -> LaunchOptions:
     parser = _Parser("launch.py", description="Chat with a language model on this machine.")
     add = parser.add_argument
     add("--target", metavar="ID", help="the model that answers (see: python -m specdec models)")
-    add("--draft", metavar="ID", help='the model that drafts; "ngram", "none", or "auto": several')
+    add("--draft", metavar="ID", help='its draft; "ngram", "early-exit", "none", "auto": several')
     add("--device", help='"cpu", "cuda", "cuda:1" or "mps"')
     add("--dtype", choices=DTYPES, help="numbers the target computes in")
     add("--draft-dtype", choices=DRAFT_DTYPES, help="numbers the draft computes in")

@@ -13,6 +13,7 @@ AUTO = ""
 DRAFTERS = (
     ("Several at once: the one that gives most tokens a second here", "auto"),
     ("n-gram over prompt and reply", "ngram"),
+    ("The target's own first layers", "early-exit"),
     ("No draft", "none"),
 )
 

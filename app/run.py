@@ -21,6 +21,7 @@ from app.options import LaunchOptions
 from app.settings import SettingsFile
 from specdec.contract import ChatEngine
 from specdec.options import EngineOptions
+from specdec.pairing import WITHOUT_FILES
 from specdec.paths import data_dir
 from specdec.registry import load_registry
 
@@ -109,12 +110,12 @@ def _names_checked(options: LaunchOptions, folder: Path) -> LaunchOptions:
     registry = load_registry(folder)
 
     def known(name: str | None) -> str | None:
-        if name is None or name in ("ngram", "none", "auto"):
+        if name is None or name in WITHOUT_FILES:
             return name
         found = registry.get(name).folder
         return str(found.absolute()) if found else name
 
-    if options.target in ("ngram", "none", "auto"):
+    if options.target in WITHOUT_FILES:
         registry.get(options.target)  # a draft, not a model that answers
     return replace(options, target=known(options.target), draft=known(options.draft))
 

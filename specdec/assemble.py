@@ -17,7 +17,7 @@ from specdec.drafters.length import FixedLength, Lengths
 from specdec.drafters.plan import Length
 from specdec.drafting import choose_draft
 from specdec.errors import EngineError, FitError
-from specdec.ground import Drafting, Ground
+from specdec.ground import Drafting, Ground, known_ids
 from specdec.loading import check_packed
 from specdec.measure import RunnerChoice
 from specdec.options import EngineOptions
@@ -39,11 +39,15 @@ CONTEXT = 8192
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A loaded target: which and why, what a draft must suit, and the runner that serves."""
+    """A loaded target: which and why, and what a draft must suit."""
 
     picked: Choice
     ground: Ground
-    runner: RunnerChoice
+
+    @property
+    def runner(self) -> RunnerChoice:
+        """The runner that serves."""
+        return self.ground.runner
 
 
 def explain(error: Exception) -> Exception:
@@ -88,12 +92,12 @@ def load_target(depot: Depot, name: str | None) -> Target:
         _check_fit(files, where, context, options.weights)
     context = min(context, model.context)
     depot.show(Phase("measuring", files.entry.id, "a step of the target, by rows"))
-    ground = Ground(files, model, tokenizer, where, context, WIDTH)
-    runner = measure.choose_runner(model, WIDTH, context, ground.vocab)
+    vocab = known_ids(tokenizer, model)
+    runner = measure.choose_runner(model, WIDTH, context, vocab)
     told = forms.other_form(model, files.folder, where.form, runner.plain_cost)
     model = replace(model, notes=(*model.notes, *([told] if told else [])))
     where = replace(where, dtype_choice=forms.held(model, where.dtype_choice))
-    return Target(picked, replace(ground, model=model, where=where), runner)
+    return Target(picked, Ground(files, model, tokenizer, where, context, WIDTH, runner))
 
 
 def with_draft(depot: Depot, target: Target, draft: str | None) -> Session:

@@ -6,7 +6,7 @@ Knows the decoder's buffers and positions; nothing of which device records, or o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -62,6 +62,10 @@ class CapturedScorer(LeanScorer):
     def watch(self, states: States) -> None:
         """Raises ValueError: what a captured call has inside cannot be seen (yet)."""
         raise ValueError("captured calls do not hand out the states of their layers")
+
+    def score_early(self, ids: Sequence[int], layers: int) -> Tensor:
+        """Raises ValueError: a captured call runs all layers."""
+        raise ValueError("captured calls cannot be left after some of their layers")
 
     def prepare(self, progress: Progress) -> None:
         """Capture ahead what fits the bound, small caches first; the cache must be empty.

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import cast
 
 from specdec import prompt_sets
 from specdec.check_law import (
@@ -26,9 +28,10 @@ from specdec.check_report import ENOUGH, OUTCOMES, Case, Difference, LawRow, Nea
 from specdec.check_runners import Runners, step_ms
 from specdec.contract import Sampling
 from specdec.detokenize import Decode
-from specdec.drafters.base import Drafter
+from specdec.drafters.base import Drafter, Watcher
 from specdec.drafters.ngram import NgramDrafter
 from specdec.drafters.none import NoDrafter
+from specdec.scorer import Scorer
 from specdec.session import Session
 from specdec.trial import Said, make_task, outcome, say
 from specdec.turn import Task
@@ -217,13 +220,27 @@ def _laws(
     """Where the target is least sure there is most to see; each drafter, and one without a law."""
     unsure = sorted(found.places.items(), key=lambda row: -row[1][0])[:PLACES]
     for tokens, (_, case, place) in unsure:
-        fill(runners.single, tokens[:-1])
-        laws = target_laws(runners.single, tokens)
-        tests = {"second best": second_best(laws)}
-        tests |= {d.name: drafter_guesses(d, tokens, laws) for d in drafters}
+        with watching(drafters, runners.single):
+            fill(runners.single, tokens[:-1])
+            laws = target_laws(runners.single, tokens)
+            tests = {"second best": second_best(laws)}
+            tests |= {d.name: drafter_guesses(d, tokens, laws) for d in drafters}
         for name, guesses in tests.items():
             if guesses[()].token is not None:  # an n-gram has nothing to say in most places
                 yield case, place, law_test(name, Tree(laws, guesses), tokens, SAMPLES, rule)
+
+
+@contextmanager
+def watching(drafters: Sequence[Drafter], target: Scorer) -> Iterator[None]:
+    """As a turn does: who reads the target's layers is told which target, from before it reads."""
+    watchers = [cast(Watcher, drafter) for drafter in drafters if drafter.wants_hidden]
+    try:
+        for watcher in watchers:
+            watcher.watch(target)
+        yield
+    finally:
+        for watcher in watchers:
+            watcher.watch(None)
 
 
 def _drawn(said: Said) -> int:

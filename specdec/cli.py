@@ -78,7 +78,9 @@ def _parser() -> argparse.ArgumentParser:
 def _engine_arguments(parser: argparse.ArgumentParser) -> None:
     """None means what it means in `EngineOptions`: choose."""
     parser.add_argument("--target", metavar="ID", help="registry id or local folder")
-    parser.add_argument("--draft", metavar="ID", help="registry id, ngram, none, or auto: several")
+    parser.add_argument(
+        "--draft", metavar="ID", help="registry id, ngram, early-exit, none, or auto: several"
+    )
     parser.add_argument("--device", help="cpu, cuda, cuda:1 or mps")
     parser.add_argument("--dtype", choices=DTYPES)
     parser.add_argument("--draft-dtype", choices=DRAFT_DTYPES)

@@ -79,13 +79,27 @@ def hidden_states(
     weights: Weights, ids: Tensor, buffers: Buffers, step: Step, see: See | None = None
 ) -> Tensor:
     """Append ids [m] to the cache and return the last layer's output [m, hidden], before norm."""
-    x = _embed(weights, ids)
-    for index in range(len(weights.layers)):
+    count = len(weights.layers)
+    x = layers(weights, embed(weights, ids), buffers, step, range(count), see)
+    if see is not None:
+        see(count, x)
+    return x
+
+
+@torch.inference_mode()
+def layers(
+    weights: Weights,
+    x: Tensor,
+    buffers: Buffers,
+    step: Step,
+    which: range,
+    see: See | None = None,
+) -> Tensor:
+    """Rows x [m, hidden] through some layers, whose K and V are written: what leaves the last."""
+    for index in which:
         if see is not None:
             see(index, x)
         x = _block(weights, index, x, buffers, step)
-    if see is not None:
-        see(len(weights.layers), x)
     return x
 
 
@@ -94,12 +108,8 @@ def fill(
     weights: Weights, ids: Tensor, buffers: Buffers, step: Step, see: See | None = None
 ) -> None:
     """Append ids [m] to the cache and nothing else: the last block stops at its K and V."""
-    x = _embed(weights, ids)
     last = len(weights.layers) - 1
-    for index in range(last):
-        if see is not None:
-            see(index, x)
-        x = _block(weights, index, x, buffers, step)
+    x = layers(weights, embed(weights, ids), buffers, step, range(last), see)
     if see is not None:
         see(last, x)
     _project(weights, index=last, x=x, buffers=buffers, step=step)
@@ -113,9 +123,11 @@ def logits(weights: Weights, hidden: Tensor) -> Tensor:
     return out if cap is None else torch.tanh(out.float() / cap) * cap
 
 
-def _embed(weights: Weights, ids: Tensor) -> Tensor:
-    embed = weights.embed
-    x = F.embedding(ids, embed) if isinstance(embed, Tensor) else embed(ids)
+@torch.inference_mode()
+def embed(weights: Weights, ids: Tensor) -> Tensor:
+    """ids [m] -> what enters the first layer [m, hidden]."""
+    table = weights.embed
+    x = F.embedding(ids, table) if isinstance(table, Tensor) else table(ids)
     x = x.to(weights.dtype)
     return x if weights.embed_scale == 1.0 else x * weights.embed_scale
 

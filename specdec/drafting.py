@@ -16,6 +16,7 @@ from specdec.draft_form import draft_form
 from specdec.draft_model import load_model_draft, no_rewind
 from specdec.drafters.ngram import NgramDrafter
 from specdec.drafters.none import NoDrafter
+from specdec.early_drafting import load_early_exit, no_early_exit
 from specdec.errors import PairError, SpecdecError
 from specdec.ground import Drafting, Ground, open_store
 from specdec.head_drafting import load_head_draft, no_states
@@ -71,6 +72,8 @@ def _make(
     if chosen.id == pairing.NGRAM:
         store = open_store(depot, ground)
         return Drafting(NgramDrafter(store), choice, options=options, store=store)
+    if chosen.id == pairing.EARLY:
+        return load_early_exit(depot, ground, choice, options)
     files = depot.ready(depot.registry.get(chosen.id))
     load = load_head_draft if "head" in files.entry.roles else load_model_draft
     return load(depot, ground, files, choice, options)
@@ -104,7 +107,8 @@ def _rank(
         hub_reachable=depot.hub_reachable,
     )
     barred = [DraftOption(entry.id, entry.name, "rejected", why, usable=False) for entry in heads]
-    options = (*options[:-2], *barred, ROW, *options[-2:])  # ngram and none stand last
+    early = pairing.early_option(no_early_exit(ground.model))
+    options = (*options[:-2], *barred, ROW, early, *options[-2:])
     if name is not None:
         return _asked_for(options, name)
     gone = [
@@ -112,7 +116,8 @@ def _rank(
         for entry in candidates
         if entry.id in failed
     ]
-    return (*options[:-3], *gone, *options[-3:])
+    own = len(pairing.WITHOUT_FILES)
+    return (*options[:-own], *gone, *options[-own:])
 
 
 def _none_but(options: tuple[DraftOption, ...], why_not: str) -> tuple[DraftOption, ...]:

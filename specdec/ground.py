@@ -14,6 +14,7 @@ from specdec.drafters.store import ReplyStore
 from specdec.drafters.store_file import folder_of
 from specdec.folder import fingerprint
 from specdec.loading import Model
+from specdec.measure import RunnerChoice
 from specdec.pair import Choice, DraftOption
 
 NO_FORM = Choice("-", "no weights")
@@ -48,7 +49,7 @@ class Drafting:
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What a draft must suit: the loaded target, its files and tokenizer, the place and width."""
+    """What a draft must suit: the loaded target, its files and tokenizer, the place, its runner."""
 
     files: Files
     model: Model
@@ -56,14 +57,20 @@ class Ground:
     where: DeviceChoice
     context: int
     width: int
+    runner: RunnerChoice
 
     @property
     def vocab(self) -> int:
-        """Ids below this may be read, drawn and drafted: known here, with a row in the target.
+        """Ids below this may be read, drawn and drafted."""
+        return known_ids(self.tokenizer, self.model)
 
-        Some tokenizers know words that have no row; on CUDA, reading one ends the process.
-        """
-        return min(len(self.tokenizer), self.model.vocab)
+
+def known_ids(tokenizer: Any, model: Model) -> int:
+    """How many ids, from 0, the tokenizer knows and the target has a row for.
+
+    Some tokenizers know words that have no row; on CUDA, reading one ends the process.
+    """
+    return min(len(tokenizer), model.vocab)
 
 
 def open_store(depot: Depot, ground: Ground) -> ReplyStore | None:

@@ -17,9 +17,9 @@ from specdec.pair import Choice, DraftOption, ModelInfo, Verdict
 from specdec.registry import Entry, Registry
 from specdec.sources import Store
 
-NGRAM, NONE, AUTO = "ngram", "none", "auto"
+NGRAM, EARLY, NONE, AUTO = "ngram", "early-exit", "none", "auto"
 
-WITHOUT_FILES = (NGRAM, NONE, AUTO)
+WITHOUT_FILES = (NGRAM, EARLY, NONE, AUTO)
 """Drafts that may be named beside models. "auto" is several of them at once."""
 
 LIMIT = 0.5
@@ -86,6 +86,20 @@ def rank_drafts(
     ngram = DraftOption(NGRAM, "n-gram over prompt and reply", "possible", "costs nothing", 0, True)
     none = DraftOption(NONE, "no draft", "possible", "plain decoding", 0, True)
     return tuple(_mark(option, pick) for option in (*judged, ngram, none))
+
+
+def early_option(why_not: str) -> DraftOption:
+    """Leaving the target early, never chosen unasked; `why_not` says why it cannot be, or ""."""
+    name = "the target's own first layers"
+    if why_not:
+        return DraftOption(EARLY, name, "rejected", why_not, usable=False)
+    return DraftOption(
+        EARLY,
+        name,
+        "possible",
+        "for models trained to be left early, others rarely gain",
+        on_disk=True,
+    )
 
 
 def _judge(

@@ -19,7 +19,7 @@ from specdec.heads.shape import head_shape, is_head
 from specdec.shape import Shape
 
 USER_FILE = "models.json"
-BUILT_IN = Path(__file__).resolve().parent.parent / "model_registry.json"
+WITHOUT_FILES = Path(__file__).resolve().parent.parent / "model_registry.json"
 
 
 class _Frozen(BaseModel):
@@ -153,7 +153,7 @@ def load_registry(user_file: Path | None = None, path: Path | None = None) -> Re
     `user_file` may be the data folder too. A user entry with a known id overrides the fields it
     names, any other is added. Raises RegistryError naming file, model and field.
     """
-    built_in = path or BUILT_IN
+    built_in = path or WITHOUT_FILES
     rows = {row["id"]: row for row in _read(built_in)}
     if user_file is not None:
         file = user_file / USER_FILE if user_file.is_dir() else user_file

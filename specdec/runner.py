@@ -15,6 +15,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from specdec import decoder
+from specdec.ahead import Ahead
 from specdec.attention import Step, make_step
 from specdec.decoder import See, Weights
 from specdec.heads.states import States
@@ -90,6 +91,7 @@ class LeanScorer:
         self._length = 0
         self._clean = 0  # leading tokens that whole prefill chunks wrote
         self._states: States | None = None
+        self._ahead: Ahead | None = None
 
     @property
     def device(self) -> torch.device:
@@ -121,6 +123,7 @@ class LeanScorer:
         border = (start // self.chunk + 1) * self.chunk
         if rows == 0 or start + rows > min(border, self.capacity):
             raise ValueError(f"prefill of {rows} tokens at {start}: the chunk ends at {border}")
+        self._ahead = None
         step = self._step(start, rows, start + rows, rows, start)
         tap = self._states.tap() if self._states is not None else None
         see = None if tap is None else tap.see
@@ -134,13 +137,36 @@ class LeanScorer:
             self._clean = border
 
     def score(self, ids: Sequence[int]) -> Tensor:
-        return self.score_tensor(self._tensor(ids))
+        ahead, tapped = self._ahead, self._states is not None and self._states.open
+        if ahead is None or tapped or not ahead.begins(ids):
+            return self.score_tensor(self._tensor(ids))
+        return self._go_on(ahead, ids)
+
+    def score_early(self, ids: Sequence[int], layers: int) -> Tensor:
+        """Read `ids` after all that was read before through the first `layers` layers alone.
+
+        Logits after the last of them, of final norm and output matrix on what leaves there: float32
+        [V] (Elhoushi et al. 2024, LayerSkip). `length` stays. A `score` that begins with all ids
+        read so goes on where they are, by the same bits where the layout gives a row the same bits
+        everywhere; any other call forgets them. Raises ValueError beyond `room()`.
+        """
+        ahead = self._ahead
+        if ahead is None or ahead.layers != layers:
+            ahead = Ahead(layers)
+        known, rows = len(ahead.ids), len(ids)
+        if not 1 <= rows <= self.room() - known:
+            raise ValueError(f"{rows} rows after {known} read ahead: room for {self.room()}")
+        out = self._first(self._length + known, ids, layers)
+        ahead.add(ids, out)
+        self._ahead = ahead
+        return fit_vocab(decoder.logits(self._weights, out[-1:]), self.vocab)[0]
 
     def score_tensor(self, ids: Tensor) -> Tensor:
         """As `score`, for ids (int64 [m]) that are on the device: the host need not know them."""
         start, rows, layout = self._length, len(ids), self.layout
         if not 1 <= rows <= self.room():
             raise ValueError(f"score of {rows} rows at {start}: there is room for {self.room()}")
+        self._ahead = None
         rest = layout.padded(rows) - rows
         tap = self._states.tap() if self._states is not None else None
         see = None if tap is None else tap.see
@@ -153,21 +179,47 @@ class LeanScorer:
     def rewind(self, length: int) -> None:
         if not 0 <= length <= self._length:
             raise ValueError(f"rewind to {length}: {self._length} tokens are cached")
-        self._length = length
+        self._length, self._ahead = length, None
         self._clean = min(self._clean, length // self.chunk * self.chunk)
         if self._states is not None:
             self._states.cut(length)
 
     def _logits(self, ids: Tensor, see: See | None = None) -> Tensor:
         """Score `ids` [m], padding included, from the cached length on: [m, rows of the head]."""
-        start, rows = self._length, len(ids)
-        if self.layout.fixed:
-            floor, border = self._span()
-            step = self._step(start, rows, border, TILE, floor)
-        else:
-            step = self._step(start, rows, start + rows, rows, start)
+        step = self._step_at(self._length, len(ids))
         hidden = decoder.hidden_states(self._weights, ids, self._buffers, step, see)
         return decoder.logits(self._weights, hidden)
+
+    def _first(self, start: int, ids: Sequence[int], layers: int) -> Tensor:
+        """The first layers' K and V of `ids` from `start` on, and what leaves them: [m, hidden]."""
+        rows = len(ids)
+        padded = F.pad(self._tensor(ids), (0, self.layout.padded(rows) - rows))
+        step = self._step_at(start, len(padded))
+        x = decoder.embed(self._weights, padded)
+        return decoder.layers(self._weights, x, self._buffers, step, range(layers))[:rows]
+
+    def _go_on(self, ahead: Ahead, ids: Sequence[int]) -> Tensor:
+        """As `score`, from where the first ids have come already."""
+        start, rows, known = self._length, len(ids), len(ahead.ids)
+        if rows > self.room():
+            raise ValueError(f"score of {rows} rows at {start}: there is room for {self.room()}")
+        if known < rows:
+            ahead.add(ids[known:], self._first(start + known, ids[known:], ahead.layers))
+        self._ahead = None
+        count = self.layout.padded(rows)
+        x = F.pad(ahead.rows(), (0, 0, 0, count - rows))
+        rest = range(ahead.layers, len(self._weights.layers))
+        step = self._step_at(start, count)
+        x = decoder.layers(self._weights, x, self._buffers, step, rest)
+        self._length += rows
+        return fit_vocab(decoder.logits(self._weights, x)[:rows], self.vocab)
+
+    def _step_at(self, start: int, rows: int) -> Step:
+        """Of a call whose rows, padding included, stand from `start` on."""
+        if self.layout.fixed:
+            floor, border = self._span()
+            return self._step(start, rows, border, TILE, floor)
+        return self._step(start, rows, start + rows, rows, start)
 
     def _span(self) -> tuple[int, int]:
         floor, border = self.layout.span(self._length)

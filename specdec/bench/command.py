@@ -42,7 +42,8 @@ def add_command(
     )
     engine_arguments(parser)
     add = parser.add_argument
-    add("--draft", action="append", metavar="ID", help="id, ngram, auto or chosen; more by commas")
+    add("--draft", action="append", metavar="ID",
+        help="id, ngram, early-exit, auto or chosen; more by commas")  # fmt: skip
     add("--kinds", action="append", default=[], metavar="KIND", help="default: all")
     add("--prompts", type=Path, metavar="FILE", help='{"kind": ["prompt", ...], ...}')
     add("--first", type=int, metavar="N", help="only the first N prompts of a kind")

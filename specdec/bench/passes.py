@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from time import perf_counter
 from typing import Any
 
-METHODS = ("score", "score_tensor", "prefill")
+METHODS = ("score", "score_tensor", "score_early", "prefill")
 
 
 class Passes:

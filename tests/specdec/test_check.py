@@ -56,7 +56,7 @@ def load(folders: Folders, change: Change | None = None) -> tuple[Session, Targe
     if change is not None:
         ground = replace(target.ground, model=change(target.ground.model))
         runner = choose_runner(ground.model, WIDTH, ground.context, len(ground.tokenizer))
-        target = replace(target, ground=ground, runner=runner)
+        target = replace(target, ground=replace(ground, runner=runner))
     return with_draft(depot, target, str(folders.target)), target
 
 

@@ -124,6 +124,7 @@ def test_nothing_is_fetched_for_a_target_that_cannot_speculate(
     assert {o.id: o.verdict for o in got.drafts} == {
         "gone": "rejected",
         "auto": "rejected",
+        "early-exit": "rejected",
         "ngram": "rejected",
         "none": "chosen",
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -82,14 +83,17 @@ def test_old_turns_are_dropped_with_a_notice(folders: Folders) -> None:
     assert huge[-1].error.kind == "PromptError"
 
 
-@pytest.mark.parametrize("draft", ["ngram", "smaller", "itself"])
-def test_every_draft_gives_plain_words(folders: Folders, draft: str) -> None:
+@pytest.mark.parametrize("draft", ["ngram", "smaller", "itself", "early-exit"])
+def test_every_draft_gives_plain_words(folders: Folders, draft: str, tmp_path: Path) -> None:
+    target = folders.target
+    if draft == "early-exit":
+        target = tiny_model(tmp_path / "deep", seed=1, num_hidden_layers=4)
     paths = {"smaller": str(folders.draft), "itself": str(folders.target)}
     options = EngineOptions(
         folders.data, device="cpu", dtype="float32", draft_dtype="float32", offline=True
     )
     engine = LocalEngine(options)
-    load(engine, folders.target, paths.get(draft, draft))
+    load(engine, target, paths.get(draft, draft))
     for temperature in (0, 0.8):
         settings = {"temperature": temperature, "max_tokens": 60, "fresh": True}
         request = ask("abc abc abc", runner="static", **settings)
@@ -99,6 +103,8 @@ def test_every_draft_gives_plain_words(folders: Folders, draft: str) -> None:
             assert last.ids == plain.ids
             if draft == "itself" and k:
                 assert last.metrics.acceptance > 0.95
+            if draft != "ngram" and k:
+                assert last.metrics.drafted > 10
 
 
 def test_own_draft_in_int4_is_loaded_as_asked(folders: Folders) -> None:

@@ -115,7 +115,7 @@ def test_the_registrys_head_is_chosen_for_its_target_only(models: Path, tmp_path
     pair = loaded(engine(models, tmp_path / "two", other), None)
     assert (pair.draft.value, [option.id for option in pair.drafts]) == (
         "ngram",
-        ["auto", "ngram", "none"],
+        ["auto", "early-exit", "ngram", "none"],
     )
     gone = head_row(models, folder=None, repo="nobody/nothing")
     pair = loaded(engine(models, tmp_path / "three", gone), None)
