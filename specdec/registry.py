@@ -146,6 +146,18 @@ class Registry:
             )
         ]
 
+    def strangers_for(self, target: Entry) -> list[Entry]:
+        """Smaller drafts whose tokens are another family's: they draft what both can say."""
+        return [
+            entry
+            for entry in self
+            if "draft" in entry.roles
+            and entry.tokens is not None
+            and target.tokens is not None
+            and entry.tokens != target.tokens
+            and not (entry.size and target.size and entry.size >= target.size)
+        ]
+
 
 def load_registry(user_file: Path | None = None, path: Path | None = None) -> Registry:
     """The built-in registry, with the user's `models.json` on top.
