@@ -21,6 +21,7 @@ from specdec.errors import PairError, SpecdecError
 from specdec.ground import Drafting, Ground, open_store
 from specdec.head_drafting import load_head_draft, no_states
 from specdec.pair import Choice, DraftOption
+from specdec.translated_draft import load_translated_draft
 
 _log = logging.getLogger(__name__)
 
@@ -75,6 +76,8 @@ def _make(
     if chosen.id == pairing.EARLY:
         return load_early_exit(depot, ground, choice, options)
     files = depot.ready(depot.registry.get(chosen.id))
+    if chosen.translated:
+        return load_translated_draft(depot, ground, files, choice, options)
     load = load_head_draft if "head" in files.entry.roles else load_model_draft
     return load(depot, ground, files, choice, options)
 
@@ -89,6 +92,9 @@ def _rank(
     """Every candidate with its verdict; exactly one is chosen, and it is none of the `failed`."""
     target, where = ground.files.entry, ground.where
     candidates = depot.registry.drafts_for(target)
+    candidates += [  # never fetched unasked: none of them is chosen unasked
+        entry for entry in depot.registry.strangers_for(target) if depot.store.locate(entry)
+    ]
     name = wanted
     if wanted is not None and wanted not in pairing.WITHOUT_FILES:
         entry = depot.registry.get(wanted)
@@ -131,7 +137,7 @@ def _none_but(options: tuple[DraftOption, ...], why_not: str) -> tuple[DraftOpti
 
 
 def _asked_for(options: tuple[DraftOption, ...], name: str) -> tuple[DraftOption, ...]:
-    """The user's own choice: it need not be predicted to pay, but must mean the same tokens."""
+    """The user's own choice: it need not be predicted to pay, but must be able to draft here."""
     found = next(option for option in options if option.id == name)
     if not found.usable:
         raise PairError(

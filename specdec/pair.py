@@ -43,6 +43,7 @@ class DraftOption:
     bytes_per_step: int | None = None
     on_disk: bool = False
     usable: bool = True  # False: it cannot draft here at all, asked for or not
+    translated: bool = False  # its tokens are not the target's: it drafts those that both have
 
 
 @dataclass(frozen=True, slots=True)

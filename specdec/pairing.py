@@ -1,7 +1,8 @@
 """Which target, which draft, and why. Knows sizes, tokens and memory; no torch, no network itself.
 
-A draft must mean the same by an id, fit beside the target, and be predicted to pay. Ranked by the
-bytes a step reads in the form it will run in: a step of a small model is memory traffic.
+A draft must fit beside the target and be predicted to pay; one of another tokenizer is possible
+and never chosen unasked. Ranked by the bytes a step reads in the form it will run in: a step of a
+small model is memory traffic.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from specdec import tokens
+from specdec import token_table, tokens
 from specdec.errors import LoadError, SourceError
 from specdec.memory import Fit, Form, fits, need_bytes, size_text, step_bytes
 from specdec.pair import Choice, DraftOption, ModelInfo, Verdict
@@ -79,6 +80,7 @@ def rank_drafts(
             option.id
             for option in judged
             if option.verdict == "possible"
+            and not option.translated
             and (option.on_disk or _free_to_fetch(known[option.id], hub_reachable, opted_in, store))
         ),
         NGRAM,
@@ -117,9 +119,10 @@ def _judge(
 
     def option(ok: bool, reason: str, usable: bool = False) -> DraftOption:
         verdict: Verdict = "possible" if ok else "rejected"
-        return DraftOption(draft.id, draft.name, verdict, reason, reads, on_disk, ok or usable)
+        usable = ok or usable
+        return DraftOption(draft.id, draft.name, verdict, reason, reads, on_disk, usable, other)
 
-    said = "tokens not compared yet"
+    said, other = "tokens not compared yet", False
     if "head" in draft.roles:
         said = _trained_for(draft, target)
         if not said.startswith("trained"):
@@ -127,13 +130,9 @@ def _judge(
         if not on_disk and (lacks := _unknown(draft)):
             said += f"; not fetched unless asked for: {lacks}"
     elif folder is not None and target_folder is not None:
-        try:
-            same = tokens.compare(target_folder, folder)
-        except LoadError as error:
-            return option(False, error.message)
-        if not same.same:
-            return option(False, same.reason)
-        said = same.reason
+        ok, said, other = _compared(target_folder, folder, store.data_dir)
+        if not ok:
+            return option(False, said)
     fit: Fit = fits(need_bytes(draft, draft_form, context, draft=True), free)
     if fit.ok is False:
         return option(False, fit.reason)
@@ -141,11 +140,30 @@ def _judge(
         share = reads / base
         cost = f"its step reads {share:.0%} of the target's bytes"
         if share > LIMIT:
-            return option(False, f"{cost}, more than {LIMIT:.0%}", usable=True)
+            told = f"; {said}" if other else ""
+            return option(False, f"{cost}, more than {LIMIT:.0%}{told}", usable=True)
         said = f"{cost} ({size_text(reads)}); {said}"
     if draft.context is not None and target.context is not None and draft.context < target.context:
         said += f"; drafts up to its own context of {draft.context} tokens"  # A37
     return option(True, said)
+
+
+def _compared(target: Path, draft: Path, data_dir: Path) -> tuple[bool, str, bool]:
+    """Whether the draft's tokens will do, in words, and whether they are another tokenizer's."""
+    try:
+        verdict = tokens.compare(target, draft)
+    except LoadError as error:
+        return False, error.message, False
+    if verdict.same:
+        return True, verdict.reason, False
+    try:
+        table = token_table.open_table(target, draft, data_dir)
+    except LoadError as error:
+        return False, f"{verdict.reason}, and they cannot be translated: {error.message}", False
+    if not table.words:
+        return False, f"{verdict.reason}, and none of its tokens is the target's", False
+    share = f"another tokenizer: {table.share:.0%} of its tokens are the target's too"
+    return True, share, True
 
 
 def _trained_for(head: Entry, target: Entry) -> str:
@@ -163,9 +181,9 @@ def _unknown(head: Entry) -> str:
     return " and ".join(text for text, fact in facts.items() if head.repo and fact is None)
 
 
-def _order(option: DraftOption, same_family: bool) -> tuple[bool, float, bool]:
+def _order(option: DraftOption, same_family: bool) -> tuple[bool, bool, float, bool]:
     reads = float("inf") if option.bytes_per_step is None else option.bytes_per_step
-    return option.verdict == "rejected", reads, not same_family
+    return option.verdict == "rejected", option.translated, reads, not same_family
 
 
 def _free_to_fetch(entry: Entry, hub_reachable: bool, opted_in: bool, store: Store) -> bool:

@@ -19,7 +19,7 @@ from specdec.heads.shape import head_shape, is_head
 from specdec.shape import Shape
 
 USER_FILE = "models.json"
-WITHOUT_FILES = Path(__file__).resolve().parent.parent / "model_registry.json"
+BUILT_IN = Path(__file__).resolve().parent.parent / "model_registry.json"
 
 
 class _Frozen(BaseModel):
@@ -146,6 +146,18 @@ class Registry:
             )
         ]
 
+    def strangers_for(self, target: Entry) -> list[Entry]:
+        """Smaller drafts whose tokens are another family's: they draft what both can say."""
+        return [
+            entry
+            for entry in self
+            if "draft" in entry.roles
+            and entry.tokens is not None
+            and target.tokens is not None
+            and entry.tokens != target.tokens
+            and not (entry.size and target.size and entry.size >= target.size)
+        ]
+
 
 def load_registry(user_file: Path | None = None, path: Path | None = None) -> Registry:
     """The built-in registry, with the user's `models.json` on top.
@@ -153,7 +165,7 @@ def load_registry(user_file: Path | None = None, path: Path | None = None) -> Re
     `user_file` may be the data folder too. A user entry with a known id overrides the fields it
     names, any other is added. Raises RegistryError naming file, model and field.
     """
-    built_in = path or WITHOUT_FILES
+    built_in = path or BUILT_IN
     rows = {row["id"]: row for row in _read(built_in)}
     if user_file is not None:
         file = user_file / USER_FILE if user_file.is_dir() else user_file

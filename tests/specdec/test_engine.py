@@ -24,6 +24,7 @@ from specdec.contract import (
 from specdec.engine import LocalEngine
 from specdec.options import EngineOptions
 from tests.specdec.engines import Folders, ask, load, make_folders, of_kind, reply
+from tests.specdec.tongue_kit import other_model
 from tests.tiny import tiny_model
 
 
@@ -83,12 +84,14 @@ def test_old_turns_are_dropped_with_a_notice(folders: Folders) -> None:
     assert huge[-1].error.kind == "PromptError"
 
 
-@pytest.mark.parametrize("draft", ["ngram", "smaller", "itself", "early-exit"])
+@pytest.mark.parametrize("draft", ["ngram", "smaller", "itself", "early-exit", "other-tokens"])
 def test_every_draft_gives_plain_words(folders: Folders, draft: str, tmp_path: Path) -> None:
     target = folders.target
     if draft == "early-exit":
         target = tiny_model(tmp_path / "deep", seed=1, num_hidden_layers=4)
     paths = {"smaller": str(folders.draft), "itself": str(folders.target)}
+    if draft == "other-tokens":
+        paths[draft] = str(other_model(folders.data / draft, num_hidden_layers=1))
     options = EngineOptions(
         folders.data, device="cpu", dtype="float32", draft_dtype="float32", offline=True
     )
@@ -117,10 +120,11 @@ def test_own_draft_in_int4_is_loaded_as_asked(folders: Folders) -> None:
     assert last.metrics.drafted > 0
 
 
-def test_a_draft_with_other_tokens_is_refused_by_token(folders: Folders) -> None:
+def test_a_draft_whose_tokens_cannot_be_compared_is_refused_by_token(folders: Folders) -> None:
     other = tiny_model(folders.data / "other", "llama", seed=3)
     path = other / "tokenizer.json"
-    path.write_text(path.read_text().replace("<|im_end|>", "<|fin|>"))
+    tokens = path.read_text().replace("<|im_end|>", "<|fin|>").replace("ByteLevel", "Unheard")
+    path.write_text(tokens)
     config = other / "tokenizer_config.json"
     config.write_text(config.read_text().replace("<|im_end|>", "<|fin|>"))
     engine = LocalEngine(EngineOptions(folders.data, device="cpu", offline=True))

@@ -27,6 +27,7 @@ from specdec.request import Rule, Sampling
 from specdec.sampling import law
 from specdec.turn import Task, Turn
 from tests.fakes import Proposing, Table, TableScorer, Withdrawing, disagreeing_pair, random_table
+from tests.specdec.tongue_kit import letters_drafter
 
 V, END, FIRST = 5, 0, 1
 PROMPT = (2, 3)
@@ -126,6 +127,8 @@ def sampled(
         made: Drafter = ModelDrafter(TableScorer(q, V), "q", V, frozenset({END}))
         if drafter == "argmax":
             made = Proposing(lambda tokens, k: _argmax(q, tokens, k))
+        if drafter == "translated":
+            made, _ = letters_drafter(q, V, END, unknown=frozenset({2}))
         if drafter == "cascade":
             made = CascadeDrafter(made, NgramDrafter())
         if drafter == "auto":
@@ -212,6 +215,14 @@ def test_several_drafts_that_take_turns_by_outcomes_have_the_law_of_the_target()
     said, kinds = sampled("auto", (2, 4, 0, 1, 3), SHAPED)
     assert abs(surprise(said, exact(tables(REPEATS)[0], SHAPED, REPEATS))) < 4
     assert min(kinds["ngram"], kinds["q"], kinds["r"], kinds["zero"], kinds["partial"]) >= 80
+
+
+@pytest.mark.parametrize("rule", ["reject", "match"])
+def test_a_draft_of_other_tokens_has_the_law_of_the_target(rule: Rule) -> None:
+    """Its ids are others, and one of the target's it cannot say."""
+    said, kinds = sampled("translated", (2, 4, 0, 1, 3), SHAPED, rule)
+    assert abs(surprise(said, exact(tables()[0], SHAPED))) < 4
+    assert min(kinds["full"], kinds["zero"], kinds["partial"]) >= 20
 
 
 def test_match_has_the_law_of_the_target_too() -> None:
