@@ -21,7 +21,7 @@ from specdec.runner import STEP, LeanScorer
 from specdec.target import open_scorer, recorder_of
 from specdec.tokenizer import end_ids
 
-TEXT = 128
+TEXT = 96
 """Tokens of the calibration's text: its agreement is known to a few per cent, in one short pass."""
 
 

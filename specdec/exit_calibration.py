@@ -17,6 +17,7 @@ from torch import Tensor
 from specdec import decoder
 from specdec.attention import make_step
 from specdec.decoder import Weights
+from specdec.measure import PATIENCE
 from specdec.runner import LeanScorer
 
 SHARES = (0.15, 0.25, 0.35, 0.5, 0.65)
@@ -126,10 +127,12 @@ def head_seconds(weights: Weights, repeats: int = 4) -> float:
 def measured_token(scorer: LeanScorer, layers: int, k: int, repeats: int = 3) -> float:
     """Seconds a drafted token adds to a round of k: drafted and scored, against scored alone.
 
-    Taken in turns, the least of a few. Leaves the scorer as long as it was.
+    Taken in turns, the least of a few, or of what `PATIENCE` allows. Leaves the scorer as long as
+    it was.
     """
     length, drafted, plain = scorer.length, list[float](), list[float]()
-    for _ in range(repeats):
+    until = perf_counter() + PATIENCE
+    while not drafted or (len(drafted) < repeats and perf_counter() < until):
         began = perf_counter()
         for _ in range(k):
             scorer.score_early([0], layers).amax().item()

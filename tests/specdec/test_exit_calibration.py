@@ -117,6 +117,10 @@ def test_what_is_measured_is_a_round_less_its_scoring_call(
     monkeypatch.setattr(exit_calibration, "perf_counter", lambda: now[0])
     assert exit_calibration.measured_token(scorer, 3, 2) == (2 * 3 + 8 - 10) / 2
     assert scorer.length == 9
+    monkeypatch.setattr(exit_calibration, "PATIENCE", 0.0)
+    before = now[0]
+    assert exit_calibration.measured_token(scorer, 3, 2) == 2.0
+    assert now[0] - before == 2 * 3 + 8 + 10  # once, however long that took
 
 
 def test_a_head_takes_time(weights: Weights) -> None:
