@@ -34,9 +34,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def short_chats(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(write, "LENGTH", 80)
+    monkeypatch.setattr(write, "LENGTH", 48)
     monkeypatch.setattr(write, "BLOCK", 4)
-    monkeypatch.setattr(speaker, "USER", 10)
+    monkeypatch.setattr(speaker, "USER", 6)
 
 
 def ids_in(shelf: Path) -> set[tuple[int, ...]]:
