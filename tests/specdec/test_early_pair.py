@@ -49,6 +49,7 @@ def idle(models: Path) -> Iterator[LocalEngine]:
 
 
 def test_the_layer_where_the_rest_agrees_is_found_and_said(idle: LocalEngine) -> None:
+    """Its cost is told as net: what scoring saves is taken off, so they cannot be timed apart."""
     pair = idle.status().pair
     assert pair is not None
     assert pair.draft.value == "early-exit"
@@ -56,6 +57,8 @@ def test_the_layer_where_the_rest_agrees_is_found_and_said(idle: LocalEngine) ->
     assert "after layer 3 of 8: 100% agreement" in pair.draft.reason
     assert "of a step; " in pair.draft.reason
     assert "ms a token" in pair.draft_dtype.reason
+    known = idle._session.make_length(None)._pair  # type: ignore[union-attr]
+    assert known.drafts["early-exit"].net  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("rule", ["match", "reject"])
