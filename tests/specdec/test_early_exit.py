@@ -92,8 +92,11 @@ SETTINGS = [
 
 
 @pytest.mark.parametrize("sampling", SETTINGS, ids=["greedy", "penalised", "warm", "shaped"])
-@pytest.mark.parametrize("ks", [(7,), CHANGING], ids=["k 7", "k changes"])
-@pytest.mark.parametrize("static", [True, False], ids=["static", "plain runner"])
+@pytest.mark.parametrize(
+    ("ks", "static"),
+    [((7,), True), (CHANGING, True), (CHANGING, False)],
+    ids=["k 7", "k changes", "plain runner"],
+)
 def test_the_words_are_those_of_plain_decoding(
     sampling: Sampling, ks: tuple[int, ...], static: bool, target: Weights
 ) -> None:
