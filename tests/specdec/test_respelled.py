@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+import torch
 
 from specdec.drafters.base import Context
 from specdec.drafters.reading import Reading
@@ -13,7 +14,7 @@ from specdec.drafters.translated import TranslatedDrafter
 from specdec.noise import Noise
 from specdec.request import Rule, Sampling
 from specdec.tokenizer import load_tokenizer
-from specdec.translated_draft import share
+from specdec.translated_draft import make_tongue, share
 from tests.fakes import TableScorer, scripted_table
 from tests.specdec.tongue_kit import CODE, ENGLISH, tongue_of, write_other
 
@@ -112,3 +113,17 @@ def test_a_step_counts_as_kept_when_all_its_text_was(folders: tuple[Path, Path])
     steps = next(n for n in range(len(sizes)) if sum(sizes[: n + 1]) > first)
     assert steps > 1
     assert notes == [True] * steps + [False]
+
+
+def test_ids_that_the_target_has_no_row_for_are_never_drafted(folders: tuple[Path, Path]) -> None:
+    """Its tokenizer may know more ids than it has embeddings."""
+    few, target = 300, encode(folders[0])
+    _, table, ends = tongue_of(*folders)
+    own, theirs = load_tokenizer(folders[1]), load_tokenizer(folders[0])
+    tongue = make_tongue(table, ends, own, theirs, few, "d")
+    text = " worst of times"
+    cut = next(n for n, token in enumerate(target(text)) if token >= few)
+    assert list(tongue.respell(text)) == target(text)[:cut]
+    row = share(table, ends, own, few).row(torch.zeros(len(own)))
+    assert row.shape == (few,)
+    assert bool((row == 0).any())
