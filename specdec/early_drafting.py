@@ -56,6 +56,7 @@ def load_early_exit(
         best.token,
         options=options,
         store=store,
+        net=True,
     )
 
 
