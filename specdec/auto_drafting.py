@@ -6,7 +6,7 @@ Knows options, loaders and memory; nothing of who drafts in a round (`drafters/l
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from specdec.depot import Depot, free_bytes
@@ -18,7 +18,7 @@ from specdec.errors import PairError, SpecdecError
 from specdec.ground import NO_FORM, Drafting, Ground, open_store
 from specdec.memory import need_bytes
 from specdec.pair import Choice, DraftOption
-from specdec.pairing import AUTO, NGRAM, NONE
+from specdec.pairing import AUTO, EARLY, NGRAM, NONE
 
 MOST = 2
 """Drafts loaded beside n-grams: each takes memory, a load, and rounds in which it is looked at."""
@@ -55,12 +55,18 @@ def load_auto(depot: Depot, ground: Ground, rank: Rank, make: Make) -> Drafting:
     while True:
         # buffers are allocated but not written yet, so what is free now may be too much
         options = rank(min(free_bytes(device), start - needs), failed)
-        option = next((o for o in options if o.id not in made and _may_join(o)), None)
+        reads = any(drafting.drafter.wants_hidden for drafting in made.values())
+        able = (o for o in options if o.id not in made and o.id not in failed)
+        option = next((o for o in able if _may_join(o, reads)), None)
         if option is None or len(made) == MOST:
             break
         try:
             drafting = make(option, options)
-            _check(option, drafting, made.values())
+            if reads and drafting.drafter.wants_hidden:
+                raise PairError(
+                    f"{option.name} reads the target's layers, and so does another of auto's.",
+                    "Name it alone with --draft.",
+                )
         except SpecdecError as error:
             if depot.cancelled:
                 raise
@@ -76,7 +82,7 @@ def load_auto(depot: Depot, ground: Ground, rank: Rank, make: Make) -> Drafting:
     return replace(
         joined,
         choice=choice,
-        options=_listed(options, known, choice),
+        options=_listed(options, known, failed, choice),
         notices=(*said, *joined.notices),
     )
 
@@ -112,19 +118,11 @@ def _models(drafter: Drafter) -> Sequence[Drafter]:
     return drafter.models if isinstance(drafter, AutoDrafter) else (drafter,)
 
 
-def _may_join(option: DraftOption) -> bool:
+def _may_join(option: DraftOption, reads: bool) -> bool:
+    """Whether it can be loaded here; `reads`: another reads the target's layers already."""
     here = option.on_disk and option.id not in (NGRAM, NONE, AUTO)
-    return here and option.usable and option.verdict != "rejected"
-
-
-def _check(option: DraftOption, drafting: Drafting, others: Iterable[Drafting]) -> None:
-    """Raises PairError for a second one that wants the target's states: it has one reader."""
-    reads = [other.drafter.wants_hidden for other in others]
-    if drafting.drafter.wants_hidden and any(reads):
-        raise PairError(
-            f"{option.name} reads the target's layers, and so does another of auto's drafts.",
-            "Name it alone with --draft.",
-        )
+    second = reads and option.id == EARLY
+    return here and not second and option.usable and option.verdict != "rejected"
 
 
 def _need(depot: Depot, ground: Ground, name: str) -> int:
@@ -140,8 +138,13 @@ def _reason(names: tuple[str, ...]) -> str:
     return f"asked for; n-gram, {' and '.join(names)} compete for most tokens a second"
 
 
-def _listed(options: Options, members: Mapping[str, DraftOption], choice: Choice) -> Options:
-    """The candidates, with "auto" chosen and its members told."""
+def _listed(
+    options: Options,
+    members: Mapping[str, DraftOption],
+    failed: Mapping[str, SpecdecError],
+    choice: Choice,
+) -> Options:
+    """The candidates, with "auto" chosen, its members told, and why others could not be loaded."""
 
     def told(option: DraftOption) -> DraftOption:
         if option.id == AUTO:
@@ -149,6 +152,8 @@ def _listed(options: Options, members: Mapping[str, DraftOption], choice: Choice
         if option.id in members:
             reason = f"one of auto's; {members[option.id].reason}"
             return replace(members[option.id], verdict="possible", reason=reason)
+        if option.id in failed:
+            return replace(option, verdict="rejected", reason=failed[option.id].message)
         return replace(option, verdict="rejected" if option.verdict == "rejected" else "possible")
 
     return tuple(told(option) for option in options)

@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 from specdec.contract import Loaded, Pair, Round, Sampling
 from specdec.drafters.auto import AutoDrafter
 from specdec.engine import LocalEngine
+from specdec.errors import PairError
 from specdec.options import EngineOptions
 from specdec.trial import make_task, say
 from tests.specdec.engines import ask, of_kind, reply
@@ -130,6 +131,31 @@ def test_at_most_two_and_one_reader_of_the_targets_states(models: Path, tmp_path
     got = pair(engine(models, tmp_path / "two", *heads))
     assert len([o for o in got.drafts if o.reason.startswith("one of auto's")]) == 1
     assert any("reads the target's layers" in text for text in got.notices)
+
+
+@pytest.mark.parametrize("heads", [["head"], []], ids=str)
+def test_the_targets_own_layers_join_where_no_head_reads_them(
+    models: Path, tmp_path: Path, heads: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny_model(tmp_path / "target", seed=1, hidden_size=32, num_hidden_layers=4)
+    drafts = [row(models, name, "head") for name in heads]
+    target = {"id": "target", "folder": str(tmp_path / "target")}
+    made = engine(models, tmp_path / "data", *drafts, {**row(models, "target", "target"), **target})
+    got = pair(made)
+    joined = [o.id for o in got.drafts if o.reason.startswith("one of auto's")]
+    assert joined == (heads or ["early-exit"])
+    assert not any("without" in text for text in got.notices)
+    _, plain = reply(made, ask("abc abc", runner="static", mode="standard", fresh=True))
+    _, drafted = reply(made, ask("abc abc", runner="static", k=3, fresh=True))
+    assert drafted.ids == plain.ids
+    monkeypatch.setattr("specdec.drafting.load_early_exit", _broken)
+    last = pair(made)
+    told = {option.id: (option.verdict, option.reason) for option in last.drafts}
+    assert bool(heads) or told["early-exit"] == ("rejected", "It broke.")
+
+
+def _broken(*given: object) -> None:
+    raise PairError("It broke.", "Mend it.")
 
 
 def test_what_is_loaded_counts_against_the_next(
