@@ -155,6 +155,20 @@ def test_a_draft_that_nobody_scores_leaves_no_trace(target: Weights) -> None:
     assert known.propose(context((*PROMPT[:64], 3)), 4).tokens == several.tokens
 
 
+def test_the_law_that_each_token_was_drawn_from_is_told(target: Weights) -> None:
+    """Without it the law of the reply would hold too, and fewer drafts would be kept."""
+    one, known = scorer(target), drafter()
+    known.watch(one)
+    one.prefill(PROMPT[:63])
+    rejecting = Context(**{**fields(context(PROMPT[:64])), "rule": "reject"})
+    draft = known.propose(rejecting, 5)
+    laws = [law for law in draft.laws if law is not None]
+    assert len(laws) == len(draft.tokens) == 5
+    for told, token in zip(laws, draft.tokens, strict=True):
+        assert 0 < told.prob(token) < 1
+        assert float(told.probs().sum()) == pytest.approx(1, abs=1e-4)
+
+
 def context(tokens: Sequence[int]) -> Context:
     return Context(tokens, 5, Sampling(temperature=1.5), "match", Noise.of(1, PROMPT))
 
