@@ -8,7 +8,7 @@ from html import escape
 from app import bubbles, view
 from specdec.contract import DraftOption, ErrorInfo, ModelInfo, Pair, Phase, Status
 
-AUTO = ""
+CHOSEN = ""
 """Menu value that leaves the choice to the engine."""
 DRAFTERS = (
     ("Several at once: the one that gives most tokens a second here", "auto"),
@@ -101,7 +101,7 @@ def _sentence(text: str) -> str:
 def targets(models: Sequence[ModelInfo]) -> list[tuple[str, str]]:
     """Menu entries (text, id): what is on disk first, with its size and what is against it."""
     rows = sorted((m for m in models if "target" in m.roles), key=lambda m: not m.on_disk)
-    return [("Choose for this machine", AUTO), *((_entry(m), m.id) for m in rows)]
+    return [("Choose for this machine", CHOSEN), *((_entry(m), m.id) for m in rows)]
 
 
 def drafts(models: Sequence[ModelInfo], pair: Pair | None) -> list[tuple[str, str]]:
@@ -112,7 +112,7 @@ def drafts(models: Sequence[ModelInfo], pair: Pair | None) -> list[tuple[str, st
     known = {option.id: option for option in pair.drafts} if pair else {}
     able = (m for m in models if "draft" in m.roles or ("head" in m.roles and m.id in known))
     rows = sorted(able, key=lambda m: not m.on_disk)
-    entries = [("Choose for this target", AUTO), *DRAFTERS]
+    entries = [("Choose for this target", CHOSEN), *DRAFTERS]
     for model in rows:
         option = known.get(model.id)
         against = f" · {option.reason}" if option and option.verdict == "rejected" else ""

@@ -120,4 +120,4 @@ class ModelsWiring:
 
 
 def _known(value: str, entries: list[tuple[str, str]]) -> str:
-    return value if any(value == id for _, id in entries) else pair_sheet.AUTO
+    return value if any(value == id for _, id in entries) else pair_sheet.CHOSEN

@@ -14,9 +14,9 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from specdec.drafters.plan import Offer as Offer
-from specdec.noise import Noise
+from specdec.noise import Noise, Stream
 from specdec.request import Rule, Sampling
-from specdec.sampling import Law
+from specdec.sampling import Law, draw, law
 from specdec.scorer import Scorer
 
 
@@ -82,6 +82,16 @@ class Context:
     noise: Noise
     source: str = ""  # the offer that was taken; "" leaves it to the drafter
     least: tuple[float, ...] = ()  # see `Plan.least`
+
+
+def drawn(logits: Tensor, context: Context, sequence: Sequence[int]) -> tuple[Law, int]:
+    """The law of the token after `sequence`, from a draft's logits [V], and a token drawn from it.
+
+    Shared noise under match, so that good drafts agree; never shared under reject (DESIGN 4).
+    """
+    stream: Stream = "target" if context.rule == "match" else "draft"
+    q = law(logits, context.sampling, sequence, context.reply_start)
+    return q, draw(q, context.noise, len(sequence) - context.reply_start, stream)
 
 
 class Drafter(Protocol):

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from specdec.drafters.base import Context, Draft, Offer
+from specdec.drafters.base import Context, Draft, Offer, drawn
 from specdec.drafters.confidence import Doubt
-from specdec.noise import Stream
 from specdec.runner import LeanScorer
-from specdec.sampling import Law, draw, law
+from specdec.sampling import Law
 from specdec.scorer import Scorer
 
 _NO_TARGET = "No draft: no target is here whose first layers could draft."
@@ -73,11 +72,9 @@ class EarlyExitDrafter:
         sequence, drafted = list(context.tokens), list[int]()
         laws: list[Law] = []
         self._doubt.forget()
-        stream: Stream = "target" if context.rule == "match" else "draft"
         while True:
             logits = target.score_early(fresh, layers)
-            q = law(logits, context.sampling, sequence, context.reply_start)
-            x = draw(q, context.noise, len(sequence) - context.reply_start, stream)
+            q, x = drawn(logits, context, sequence)
             drafted.append(x)
             laws.append(q)
             if len(drafted) == k or x in self._ends or self._doubt.unlikely(logits, x, context):

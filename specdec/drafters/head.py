@@ -7,19 +7,15 @@ truth and is overwritten by them, since the target then has the states that the 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
-from torch import Tensor
-
-from specdec.drafters.base import Context, Draft, Offer
-from specdec.drafters.confidence import Confidence
+from specdec.drafters.base import Context, Draft, Offer, drawn
+from specdec.drafters.confidence import Doubt
 from specdec.heads.runner import HeadRunner
 from specdec.heads.states import States
-from specdec.noise import Stream
 from specdec.request import MAX_K
 from specdec.runner import LeanScorer
-from specdec.sampling import Law, draw, law
+from specdec.sampling import Law
 from specdec.scorer import Scorer
 
 _STEP = MAX_K + 1
@@ -45,8 +41,7 @@ class HeadDrafter:
         self._ends = ends
         self._start = 0  # position of the head's first row
         self._tokens: list[int] = []  # what the head's rows and fused states are of
-        self._confidence = Confidence()
-        self._masses: list[float] = []  # of the last draft's tokens, where they were asked for
+        self._doubt = Doubt()
 
     def watch(self, target: Scorer | None) -> None:
         """A reply by `target` begins, or with None has ended. Raises ValueError: it has no layers.
@@ -107,33 +102,20 @@ class HeadDrafter:
             return Draft(reason=_UNTOLD)
         k = min(k, head.capacity - head.known + 1)
         drafted, laws = list[int](), list[Law]()
-        self._masses.clear()
-        stream: Stream = "target" if context.rule == "match" else "draft"
+        self._doubt.forget()
         logits = head.read(sequence[self._start + head.length + 1 :])
         while True:
-            q = law(logits, context.sampling, sequence, context.reply_start)
-            x = draw(q, context.noise, len(sequence) - context.reply_start, stream)
+            q, x = drawn(logits, context, sequence)
             drafted.append(x)
             laws.append(q)
-            if len(drafted) == k or x in self._ends or self._unlikely(logits, x, context):
+            if len(drafted) == k or x in self._ends or self._doubt.unlikely(logits, x, context):
                 return Draft(tuple(drafted), tuple(laws))
             sequence.append(x)
             logits = head.follow(x)
 
     def settle(self, tokens: Sequence[int], accepted: int) -> None:
         """Note how sure the head was of what was kept and what was not."""
-        for place, mass in enumerate(self._masses[: accepted + 1]):
-            self._confidence.learn(mass, place < accepted)
-        self._masses.clear()
-
-    def _unlikely(self, logits: Tensor, x: int, context: Context) -> bool:
-        """As a model draft's: whether a token after x is kept with too small a chance."""
-        if len(self._masses) >= len(context.least):
-            return False
-        least = context.least[len(self._masses)]
-        self._masses.append(float((logits[x] - logits.logsumexp(0)).exp()))
-        chances = [self._confidence.chance(mass) for mass in self._masses]
-        return math.prod(chances) * self._confidence.mean < least
+        self._doubt.settle(accepted)
 
     def _reachable(self, tokens: Sequence[int], known: int) -> bool:
         """Whether the states up to the last token are known, or can be taken over."""

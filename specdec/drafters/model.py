@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from specdec.draft_steps import draft_steps, on_device_scorer
-from specdec.drafters.base import Context, Draft, Offer
+from specdec.drafters.base import Context, Draft, Offer, drawn
 from specdec.drafters.confidence import Doubt
 from specdec.drafters.draft_cache import DraftCache
-from specdec.noise import Stream
-from specdec.sampling import Law, draw, law
+from specdec.sampling import Law
 from specdec.scorer import Resident, Scorer
 
 
@@ -63,8 +62,7 @@ class ModelDrafter:
             return self._stay(scorer, fresh, context, k)
         while True:
             logits = self._cache.read(fresh)[: self._vocab]
-            q = law(logits, context.sampling, sequence, context.reply_start)
-            x = draw(q, context.noise, len(sequence) - context.reply_start, _stream(context))
+            q, x = drawn(logits, context, sequence)
             drafted.append(x)
             laws.append(q)
             if len(drafted) == k or x in self._ends or self._doubt.unlikely(logits, x, context):
@@ -82,8 +80,3 @@ class ModelDrafter:
         """Forget what was not kept, and note how sure the draft was of what was and was not."""
         self._doubt.settle(accepted)
         self._cache.settle(tokens, accepted)
-
-
-def _stream(context: Context) -> Stream:
-    """Shared noise under match, so that good drafts agree; never shared under reject."""
-    return "target" if context.rule == "match" else "draft"

@@ -14,13 +14,12 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from specdec.drafters.base import Context, Draft, Offer
+from specdec.drafters.base import Context, Draft, Offer, drawn
 from specdec.drafters.confidence import Doubt
 from specdec.drafters.draft_cache import DraftCache
 from specdec.drafters.reading import Reading, Tongue
 from specdec.drafters.shared_tokens import SharedTokens
-from specdec.noise import Stream
-from specdec.sampling import Law, draw, law
+from specdec.sampling import Law
 from specdec.scorer import Scorer
 
 
@@ -92,7 +91,7 @@ class TranslatedDrafter:
         sequence, drafted, laws = list(context.tokens), list[int](), list[Law]()
         while True:
             logits = self._cache.read(fresh)
-            q, x, mine = self._step(self._shared.row(logits), sequence, context, "draft")
+            q, x, mine = self._step(self._shared.row(logits), sequence, context)
             drafted.append(x)
             laws.append(q)
             if len(drafted) == k or x in self._ends or self._doubt.unlikely(logits, mine, context):
@@ -109,7 +108,7 @@ class TranslatedDrafter:
         said, drafted = b"", list[int]()
         while True:
             logits, sequence = self._cache.read(fresh), [*context.tokens, *drafted]
-            _, x, mine = self._step(self._shared.whole_row(logits), sequence, context, "target")
+            _, x, mine = self._step(self._shared.whole_row(logits), sequence, context)
             if x in self._ends:
                 drafted.append(x)
                 break
@@ -122,12 +121,9 @@ class TranslatedDrafter:
         self._drafted = tuple(drafted[:k])
         return Draft(self._drafted, (None,) * len(self._drafted))
 
-    def _step(
-        self, row: Tensor, sequence: Sequence[int], context: Context, stream: Stream
-    ) -> tuple[Law, int, int]:
+    def _step(self, row: Tensor, sequence: Sequence[int], context: Context) -> tuple[Law, int, int]:
         """The law by the target's ids, what is drawn from it, and the draft's own id for that."""
-        q = law(row, context.sampling, sequence, context.reply_start)
-        x = draw(q, context.noise, len(sequence) - context.reply_start, stream)
+        q, x = drawn(row, context, sequence)
         return q, x, self._shared.own(x)
 
     def settle(self, tokens: Sequence[int], accepted: int) -> None:
