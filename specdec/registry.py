@@ -20,6 +20,7 @@ from specdec.shape import Shape
 
 USER_FILE = "models.json"
 BUILT_IN = Path(__file__).resolve().parent.parent / "model_registry.json"
+ASSETS = BUILT_IN.parent / "assets"
 
 
 class _Frozen(BaseModel):
@@ -87,7 +88,12 @@ class Entry(_Frozen):
     shape: Shape | None = None
     packaged: Packaged | None = None
     source: str | None = None  # what was read where
-    folder: Path | None = None  # a local folder, not fetched by us
+    folder: Path | None = None  # not fetched by us; in a file, relative to where that file lies
+
+    @property
+    def shipped(self) -> bool:
+        """Whether its files come with the program."""
+        return self.folder is not None and self.folder.is_relative_to(ASSETS)
 
     @property
     def size(self) -> int | None:
@@ -197,7 +203,8 @@ def _read(file: Path) -> list[dict[str, Any]]:
 
 def _entry(row: dict[str, Any], file: Path) -> Entry:
     try:
-        return Entry.model_validate(row)
+        entry = Entry.model_validate(row)
+        return entry.model_copy(update={"folder": entry.folder and file.parent / entry.folder})
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"])

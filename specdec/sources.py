@@ -24,6 +24,8 @@ from specdec.pins import Pin, Pins
 from specdec.registry import Entry
 from specdec.transfer import Cancelled, Meter, Progress
 
+LOCAL, SHIPPED = "local folder", "comes with this program"
+
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
@@ -66,7 +68,7 @@ class Store:
     def source(self, entry: Entry) -> str:
         """Where the entry comes from or would come from, in words."""
         if entry.folder:
-            return "local folder"
+            return SHIPPED if entry.shipped else LOCAL
         if (pin := self.pins.get(entry.id)) is not None and self.locate(entry):
             return pin.label
         if self.locate(entry):
@@ -85,7 +87,7 @@ class Store:
         for a local folder that is not whole.
         """
         if entry.folder:
-            return Fetched(files.check(entry.folder), None, "local folder")
+            return Fetched(files.check(entry.folder), None, self.source(entry))
         with self._lock(entry, progress, cancelled):
             return self._fetch(entry, progress, cancelled)
 

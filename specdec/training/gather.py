@@ -86,7 +86,8 @@ def texts(
     kept = ChatFiles(work / "chats")
     if plan.write is not None:
         clock.enter("write")
-        _write(plan.write, plan.seed, kept, student, loaded, clock, say)
+        shelf = Shelf(work / "lessons", (), student.shape.hidden)
+        _write(plan, kept, shelf, student, loaded, clock, say)
     own = list(kept)
     if max((max(chat.ids, default=0) for chat in (*own, *data)), default=0) >= student.vocab:
         raise SettingError(
@@ -102,19 +103,23 @@ def _room(plan: Plan, student: Student) -> int:
 
 
 def _write(
-    count: int,
-    seed: int,
+    plan: Plan,
     kept: ChatFiles,
+    shelf: Shelf,
     student: Student,
     loaded: Loaded,
     clock: Clock,
     say: Say,
 ) -> None:
-    tokenizer = student.tokenizer
+    assert plan.write is not None
+    count, tokenizer, room = plan.write, student.tokenizer, _room(plan, student)
     frame = frame_of(tokenizer, end_ids(student.files.folder, tokenizer))
 
     def open_writer(rows: int) -> Writer:
         return Writer(loaded.weights(), student.vocab, frame, rows)
+
+    def learn(chats: Sequence[Chat], thought: Sequence[Lesson]) -> None:
+        shelf.add(chats, thought, room - room // EXAM)
 
     def go_on(done: int) -> bool:
         share = WRITE if done >= FEWEST else WRITE_AND_READ
@@ -124,7 +129,7 @@ def _write(
         clock.save()
         say(text)
 
-    write_chats(kept, count, seed, open_writer, go_on, told)
+    write_chats(kept, learn, count, plan.seed, open_writer, go_on, told)
     if (done := sum(1 for _ in kept)) < count:
         say(f"{done:,} of {count:,} chats are written; more would take more --minutes")
 

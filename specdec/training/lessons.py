@@ -66,11 +66,19 @@ class Shelf:
         room: int | None = None,
     ) -> None:
         """Write what is missing, in order, while `go_on()`; files hold `room` tokens at most."""
-        for chats in self._bundles(room):
+        waiting, left = list(self._missing.values()), None if room is None else room - self._held
+        for bundle in _cut(waiting, left, self._shard // self._one):
             if not go_on():
                 return
-            file = next_file(self._folder, SUFFIX)
+            chats, file = [waiting[i] for i in bundle], next_file(self._folder, SUFFIX)
             _write(file, chats, teach(chats))
+            self._find(int(file.stem))
+
+    def add(self, chats: Sequence[Chat], lessons: Sequence[Lesson], room: int) -> None:
+        """Write what was learnt elsewhere; what would make more than `room` tokens is left out."""
+        for bundle in _cut(chats, room - self._held, self._shard // self._one):
+            file = next_file(self._folder, SUFFIX)
+            _write(file, [chats[i] for i in bundle], [lessons[i] for i in bundle])
             self._find(int(file.stem))
 
     @property
@@ -106,23 +114,6 @@ class Shelf:
         for number in self.lengths:
             yield from self.read(number)
 
-    def _bundles(self, room: int | None) -> list[list[Chat]]:
-        """What is missing and fits, cut to files."""
-        bundles: list[list[Chat]] = []
-        left, space = room, 0
-        if left is not None:
-            left -= self._held
-        for chat in self._missing.values():
-            count = len(chat.ids)
-            if left is not None and (left := left - count) < 0:
-                break
-            if count * self._one > space:
-                bundles.append([])
-                space = self._shard
-            bundles[-1].append(chat)
-            space -= count * self._one
-        return bundles
-
     def _find(self, number: int) -> None:
         """Note which missing sequences a file holds, and where."""
         file = self.file(number)
@@ -139,6 +130,22 @@ class Shelf:
         self._places[number] = [
             span for span in spans if self._missing.pop(digest(ids[slice(*span)]), None)
         ]
+
+
+def _cut(chats: Sequence[Chat], left: int | None, most: int) -> list[list[int]]:
+    """Places of chats, cut to files of about `most` tokens, up to the first that does not fit."""
+    bundles: list[list[int]] = []
+    space = 0
+    for place, chat in enumerate(chats):
+        count = len(chat.ids)
+        if left is not None and (left := left - count) < 0:
+            break
+        if count > space:
+            bundles.append([])
+            space = most
+        bundles[-1].append(place)
+        space -= count
+    return bundles
 
 
 def _write(file: Path, chats: Sequence[Chat], lessons: Sequence[Lesson]) -> None:

@@ -81,11 +81,11 @@ def stack(lessons: Sequence[Stored], device: torch.device) -> Batch:
     )
 
 
-def unroll(head: DraftHead, ends: Ends, batch: Batch) -> list[Guess]:
-    """All STEPS steps of a batch."""
+def unroll(head: DraftHead, ends: Ends, batch: Batch, steps: int = STEPS) -> list[Guess]:
+    """The first `steps` steps of a batch, at most STEPS."""
     rows, width = batch.rows, batch.ids.shape[1]
-    embedded = ends.embed[batch.ids[:, 1 : rows + STEPS]].float()
-    outs = head(batch.taps[:, :rows], embedded, STEPS)
+    embedded = ends.embed[batch.ids[:, 1 : rows + steps]].float()
+    outs = head(batch.taps[:, :rows], embedded, steps)
     with torch.no_grad(), torch.autocast(ends.rows.device.type, enabled=False):
         truth = (batch.last @ ends.rows.T).sub_(batch.norm[..., None]).flatten(0, 1)
     guesses = []

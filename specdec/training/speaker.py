@@ -57,6 +57,8 @@ class Speaker:
 
     def cut(self) -> None:
         """Let it end here: what was said of a reply is text like any other."""
+        if self.done:
+            return
         if self.replying and not self.forced and len(self.ids) > self._start:
             self._replies.append((self._start, len(self.ids)))
         self.done = True

@@ -92,12 +92,15 @@ class Teacher:
         return lessons
 
     def _law(self, last: Tensor) -> tuple[Tensor, Tensor]:
-        norms, tops = [], []
-        for band in torch.split(last, BAND):
-            logits = self._decoder.logits(band)[:, : self.vocab].float()
-            norms.append(logits.logsumexp(-1).cpu())
-            tops.append(logits.argmax(-1).int().cpu())
-        return torch.cat(norms), torch.cat(tops)
+        bands = [law(self._decoder.logits(band), self.vocab) for band in torch.split(last, BAND)]
+        norms, tops = zip(*bands, strict=True)
+        return torch.cat(norms).cpu(), torch.cat(tops).cpu()
+
+
+def law(logits: Tensor, vocab: int) -> tuple[Tensor, Tensor]:
+    """`norm` and `top` of a `Lesson`, from logits [rows, at least vocab]."""
+    said = logits[:, :vocab].float()
+    return said.logsumexp(-1), said.argmax(-1).int()
 
 
 def frozen_ends(folder: Path, shape: Shape) -> tuple[Tensor, Tensor]:

@@ -22,10 +22,14 @@ from specdec.training.lessons import Shelf, Stored
 from specdec.training.loss import total_loss
 from specdec.training.module import DraftHead
 from specdec.training.order import TOGETHER, Pick, epoch
-from specdec.training.practice import Batch, Ends, stack, unroll
+from specdec.training.practice import STEPS, Batch, Ends, stack, unroll
 
-TOKENS = 1024
-"""Tokens of an update, padding included."""
+TOKENS = 512
+"""Tokens of an update, padding included: many small updates learn more in the same time."""
+
+SHALLOW, FEW = 0.6, 2
+"""For so much of training the head is fed its own output up to this step alone: while its first
+guesses are wrong, what follows them teaches little."""
 
 WARM = 50
 """Updates over which the rate rises."""
@@ -47,6 +51,11 @@ def rate(peak: float, updates: int, done: float) -> float:
     """
     warm = min(1.0, (updates + 1) / WARM)
     return peak * warm * (FLOOR + (1 - FLOOR) * (1 + math.cos(math.pi * min(done, 1.0))) / 2)
+
+
+def steps_of(done: float) -> int:
+    """How often the head is fed its own output when this share of training is over."""
+    return FEW if done < SHALLOW else STEPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +138,7 @@ class Trainer:
             group["lr"] = rate(self._peak, self.place.updates, done)
         self._optimiser.zero_grad(set_to_none=True)
         with self._autocast():
-            loss = total_loss(unroll(self.head, self.ends, batch))
+            loss = total_loss(unroll(self.head, self.ends, batch, steps_of(done)))
         if not math.isfinite(told := float(loss.detach())):
             raise EngineError(
                 f"Training broke: after {self.place.updates:,} updates the loss is {told}.",

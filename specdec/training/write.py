@@ -1,12 +1,13 @@
 """The target writes its own chats, user turns included: many at once, kept in small files.
 
-Knows a batched decoder, a template's pieces and a folder; nothing of training.
+What it thought of each token while it wrote is handed on with the chat. Knows a batched decoder, a
+template's pieces and a folder; nothing of training.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -18,7 +19,9 @@ from specdec.training.batch import BatchDecoder, rows_within
 from specdec.training.chats import Chat
 from specdec.training.files import next_file, numbered, read_json, write_json
 from specdec.training.frame import Frame
+from specdec.training.notes import Notes
 from specdec.training.speaker import Speaker
+from specdec.training.teacher import Lesson, law, taps_of
 
 LENGTH = 384
 """Most tokens of a chat."""
@@ -65,66 +68,77 @@ class Writer:
         """`vocab`: ids that may be said; `rows`: chats at once, fewer where memory is short."""
         shape = weights.shape
         self._rows = rows_within(weights, LENGTH, min(rows, ROWS))
-        self._decoder = BatchDecoder(weights, self._rows, LENGTH)
+        taps = taps_of(shape.layers)
+        self._decoder = BatchDecoder(weights, self._rows, LENGTH, taps)
         self._device = self._decoder.device
-        self._frame = frame
+        self._notes = Notes(self._rows, LENGTH, shape.hidden, len(taps), self._device)
+        self._frame, self._vocab = frame, min(vocab, shape.rows)
         self._hidden = torch.zeros(shape.rows, dtype=torch.bool)
         self._hidden[vocab:] = True
         self._hidden[list(frame.banned)] = True
         self._hidden = self._hidden.to(self._device)
-        opening = torch.tensor([frame.opening[:-1]], device=self._device)
-        if opening.numel():
-            self._decoder.states(opening, opening.new_zeros(1), 0)
-        self._prefix = self._decoder.prefix(opening.shape[1])
+        self._thought = self._open(frame.opening)
+        self._prefix = self._decoder.prefix(len(frame.opening))
 
-    def write(self, count: int, seed: int, go_on: Callable[[], bool]) -> Iterator[Chat]:
+    def write(
+        self, count: int, seed: int, go_on: Callable[[], bool]
+    ) -> Iterator[tuple[Chat, Lesson]]:
         """`count` chats, each as it ends; fewer where more come to nothing than to something.
 
         When `go_on()` says no, those that are being written end where they are.
         """
         random = torch.Generator(self._device).manual_seed(seed)
         begun, nothing, rows = 0, 0, list[Speaker | None]([None] * min(self._rows, count))
+        read = [0] * len(rows)  # tokens of each that the target has thought about
         while True:
             for place, speaker in enumerate(rows):
-                if speaker is not None and speaker.done:
+                if speaker is not None and speaker.done and read[place] == len(speaker.ids):
                     rows[place] = None
                     if (chat := speaker.chat()) is not None:
-                        yield chat
+                        yield chat, self._notes.lesson(place, read[place])
                     else:
                         nothing += 1
                 if rows[place] is None and begun < count + min(nothing, count):
                     begun += 1
                     rows[place] = Speaker(self._frame, LENGTH)
                     self._decoder.begin(place, self._prefix)
+                    self._notes.begin(place, self._thought)
             if not any(rows):
                 return
-            if go_on():
-                self._step(rows, random)
-                continue
-            count = 0
-            for speaker in rows:
-                if speaker is not None:
+            if not go_on():
+                count = 0
+                for speaker in filter(None, rows):
                     speaker.cut()
+            read = [len(row.ids) if row else 0 for row in rows]
+            self._step(rows, random)
+
+    def _open(self, opening: tuple[int, ...]) -> Lesson:
+        """Read what every chat begins with into the first row."""
+        ids = torch.tensor([opening], dtype=torch.int64, device=self._device)
+        states = self._decoder.states(ids, ids.new_zeros(1), 0)
+        last = states.last[0]
+        return Lesson(states.taps[0], last, *law(self._decoder.logits(last), self._vocab))
 
     def _step(self, rows: list[Speaker | None], random: torch.Generator) -> None:
         """One token more for each; a row that nobody uses repeats its first place."""
         ids = [row.ids[-1] if row else 0 for row in rows]
-        starts = [len(row.ids) - 1 if row else 0 for row in rows]
+        longest = max(len(row.ids) - 1 if row else 0 for row in rows)
+        starts = torch.tensor([len(row.ids) - 1 if row else 0 for row in rows], device=self._device)
         states = self._decoder.states(
-            torch.tensor(ids, device=self._device)[:, None],
-            torch.tensor(starts, device=self._device),
-            max(starts),
+            torch.tensor(ids, device=self._device)[:, None], starts, longest
         )
-        draws = [place for place, row in enumerate(rows) if row and not row.forced]
+        logits = self._decoder.logits(states.last[:, 0]).float()
+        self._notes.add(starts, states, *law(logits, self._vocab))
+        going = [place for place, row in enumerate(rows) if row and not row.done]
+        draws = [place for place in going if (row := rows[place]) and not row.forced]
         for row in rows:
-            if row and row.forced:
+            if row and row.forced and not row.done:
                 row.force()
         if not draws:
             return
         speakers = [row for place in draws if (row := rows[place])]
-        logits = self._decoder.logits(states.last[draws, 0])
         heat = torch.tensor([REPLY_HEAT if row.replying else USER_HEAT for row in speakers])
-        drawn = self._draw(logits.float(), heat.to(self._device), random)
+        drawn = self._draw(logits[draws], heat.to(self._device), random)
         for row, token in zip(speakers, drawn, strict=True):
             row.hear(token)
 
@@ -140,6 +154,7 @@ class Writer:
 
 def write_chats(
     files: ChatFiles,
+    learn: Callable[[Sequence[Chat], Sequence[Lesson]], None],
     count: int,
     seed: int,
     open_writer: Callable[[int], Writer],
@@ -148,24 +163,30 @@ def write_chats(
 ) -> None:
     """Write until there are `count` chats in `files`, or `go_on(chats so far)` says no.
 
-    What another run wrote is kept, and this one draws anew from there.
+    What another run wrote is kept, and this one draws anew from there. `learn` gets the chats of
+    each file, and what the target thought of them, when they are in it.
     """
     waiting: list[Chat] = []
+    thought: list[Lesson] = []
     done, tokens, began = sum(1 for _ in files), 0, time.monotonic()
     if done >= count or not go_on(done):
         return
 
     def keep() -> None:
         files.add(waiting)
+        learn(waiting, thought)
         waiting.clear()
+        thought.clear()
         speed = tokens / (time.monotonic() - began)
         say(f"the target wrote {done:,} of {count:,} chats, {speed:.0f} tokens a second")
 
     def wanted() -> bool:
         return go_on(done)
 
-    for chat in open_writer(count - done).write(count - done, seed * 1_000_003 + done, wanted):
+    writer = open_writer(count - done)
+    for chat, lesson in writer.write(count - done, seed * 1_000_003 + done, wanted):
         waiting.append(chat)
+        thought.append(lesson)
         done, tokens = done + 1, tokens + len(chat.ids)
         if len(waiting) == BLOCK:
             keep()

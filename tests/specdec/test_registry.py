@@ -113,6 +113,14 @@ def test_user_file_adds_and_overrides_named_fields(tmp_path: Path) -> None:
     assert registry.get("qwen3-8b").repo == "Qwen/Qwen3-8B"
 
 
+def test_a_folder_is_looked_for_beside_the_file_that_names_it(tmp_path: Path) -> None:
+    away = {**ROW, "id": "y", "folder": str(tmp_path / "elsewhere/its")}
+    registry = load_registry(write(tmp_path / "models.json", {**ROW, "folder": "its"}, away))
+    assert registry.get("x").folder == tmp_path / "its"
+    assert registry.get("y").folder == tmp_path / "elsewhere/its"
+    assert not registry.get("x").shipped
+
+
 def test_no_user_file_is_fine(tmp_path: Path) -> None:
     assert len(load_registry(tmp_path)) == len(load_registry())
 

@@ -26,6 +26,9 @@ from specdec.tokenizer import load_tokenizer
 from specdec.training import files, run, speaker, train, write
 from specdec.training.chats import Chat
 from specdec.training.frame import frame_of
+from specdec.training.module import DraftHead
+from specdec.training.practice import Batch, Ends, Guess
+from specdec.training.teacher import Teacher
 from specdec.training.train import Pace
 from tests.specdec.engines import ask, load, of_kind, reply
 from tests.specdec.training.kit import command, lessons_of, place_of, rows, target, weights
@@ -212,10 +215,43 @@ def test_chats_that_are_cut_short_are_kept(
     monkeypatch.setattr(speaker, "USER", 12)
     writer = write.Writer(held, 259, frame_of(tokenizer, (258, 256)), 5)
     steps = iter(range(60))
-    chats = list(writer.write(50, 0, lambda: next(steps, None) is not None))
+    chats = [chat for chat, _ in writer.write(50, 0, lambda: next(steps, None) is not None)]
     assert 0 < len(chats) <= 5 * 60 // 12
     assert all(end <= len(chat.ids) for chat in chats for _, end in chat.replies)
     assert any(chat.ids[-1] not in (256, 258) for chat in chats)
+
+
+@pytest.mark.usefixtures("each_update")
+def test_later_steps_are_trained_at_the_end(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen, unroll = list[int](), train.unroll
+
+    def watched(head: DraftHead, ends: Ends, batch: Batch, steps: int) -> list[Guess]:
+        seen.append(steps)
+        return unroll(head, ends, batch, steps)
+
+    monkeypatch.setattr(train, "unroll", watched)
+    assert main(command(folder, tmp_path / "out", 10)) == 0
+    assert seen == [2] * 6 + [4] * 4
+
+
+@pytest.mark.parametrize("going", [10_000, 60], ids=["whole", "cut"])
+def test_what_the_target_thought_while_writing_is_what_it_thinks_when_reading(
+    folder: Path, going: int
+) -> None:
+    held, tokenizer = weights(folder / "target"), load_tokenizer(folder / "target")
+    writer = write.Writer(held, 259, frame_of(tokenizer, (258, 256)), 3)
+    steps = iter(range(going))
+    wrote = list(writer.write(5, 1, lambda: next(steps, None) is not None))
+    assert len(wrote) == 5 if going > 60 else 0 < len(wrote) < 5
+    read = Teacher(held, 259).lessons([chat for chat, _ in wrote])
+    for (chat, thought), lesson in zip(wrote, read, strict=True):
+        assert thought.taps.shape == lesson.taps.shape == (len(chat.ids), 3 * held.shape.hidden)
+        torch.testing.assert_close(thought.taps.float(), lesson.taps.float(), rtol=0.02, atol=0.02)
+        torch.testing.assert_close(thought.last.float(), lesson.last.float(), rtol=0.02, atol=0.02)
+        torch.testing.assert_close(thought.norm, lesson.norm, rtol=1e-4, atol=1e-4)
+        assert (thought.top == lesson.top).float().mean() > 0.98
 
 
 @pytest.mark.parametrize(
