@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from specdec.registry import USER_FILE, Entry, load_registry
@@ -13,12 +14,10 @@ def register(data_dir: Path, out: Path, target: Entry) -> str:
 
     Raises RegistryError where the user's file is not valid: it is left as it is.
     """
-    load_registry(data_dir)
+    taken = {entry.id: entry.folder for entry in load_registry(data_dir)}
     file = data_dir / USER_FILE
     data = read_json(file) or {"models": []}
-    folder = str(out.resolve())
-    known = {row["id"]: row for row in data["models"]}
-    name = _free_id(target, known, folder)
+    name = _free_id(target, taken, out.resolve())
     row = {
         "id": name,
         "name": f"Head for {target.name}",
@@ -26,16 +25,16 @@ def register(data_dir: Path, out: Path, target: Entry) -> str:
         "roles": ["head"],
         "trained_for": target.id,
         "bytes": (out / "model.safetensors").stat().st_size,
-        "folder": folder,
+        "folder": str(out.resolve()),
         "source": f"trained on this machine; see {out / 'card.json'}",
     }
-    rows = [known[other] for other in known if other != name]
+    rows = [other for other in data["models"] if other["id"] != name]
     write_json(file, {**data, "models": [*rows, row]})
     return name
 
 
-def _free_id(target: Entry, known: dict[str, dict[str, object]], folder: str) -> str:
-    """`<target>-head`, or the next number where that is another folder's."""
+def _free_id(target: Entry, taken: Mapping[str, Path | None], folder: Path) -> str:
+    """`<target>-head`, or the next number where that is another folder's or comes with us."""
     base = f"{Path(target.id).name if target.folder else target.id}-head"
-    names = [base, *(f"{base}-{number}" for number in range(2, len(known) + 3))]
-    return next(n for n in names if n not in known or known[n].get("folder") == folder)
+    names = [base, *(f"{base}-{number}" for number in range(2, len(taken) + 3))]
+    return next(name for name in names if name not in taken or taken[name] == folder)

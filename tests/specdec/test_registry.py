@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from specdec import folder
 from specdec.errors import RegistryError, UnknownModelError
 from specdec.registry import load_registry
+from specdec.sources import Store
 from tests.specdec.store_kit import model_folder
 
 ROW: dict[str, Any] = {"id": "x", "name": "X", "family": "F", "roles": ["target"]}
@@ -102,7 +104,23 @@ def test_drafts_share_tokens_and_are_smaller() -> None:
     assert "qwen2.5-coder-0.5b-instruct" in ids
     assert "qwen2.5-coder-3b-instruct" not in ids
     assert "smollm2-135m-instruct" not in ids
-    assert registry.drafts_for(registry.get("smollm2-135m-instruct")) == []
+    smallest = registry.drafts_for(registry.get("smollm2-135m-instruct"))
+    assert [draft.id for draft in smallest] == ["smollm2-135m-instruct-head"]
+
+
+def test_the_head_that_ships_is_whole_small_and_as_its_card_says() -> None:
+    (entry,) = [entry for entry in load_registry() if entry.shipped]
+    assert entry.folder is not None
+    weights = entry.folder / "model.safetensors"
+    assert folder.problem(entry.folder) is None
+    assert entry.bytes == weights.stat().st_size <= 12_000_000
+    card = json.loads((entry.folder / "card.json").read_text())
+    assert card["target"] == entry.trained_for == "smollm2-135m-instruct"
+    assert len(card["acceptance"]["greedy"]) == 4
+    assert card["command"].startswith("python -m specdec train-draft")
+    config = json.loads((entry.folder / "config.json").read_text())
+    assert config["draft_vocab_size"] == card["vocab"]
+    assert Store(Path("nowhere")).source(entry) == "comes with this program"
 
 
 def test_user_file_adds_and_overrides_named_fields(tmp_path: Path) -> None:
