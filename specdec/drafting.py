@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from specdec import forms, memory, pairing
 from specdec.auto_drafting import ROW, load_auto
+from specdec.checkpoint import read_config
 from specdec.depot import Depot, free_bytes, memory_form
 from specdec.draft_form import draft_form
 from specdec.draft_model import load_model_draft, no_rewind
@@ -20,6 +21,7 @@ from specdec.early_drafting import load_early_exit, no_early_exit
 from specdec.errors import PairError, SpecdecError
 from specdec.ground import Drafting, Ground, open_store
 from specdec.head_drafting import load_head_draft, no_states
+from specdec.own_layers import own_layers_option
 from specdec.pair import Choice, DraftOption
 from specdec.translated_draft import load_translated_draft
 
@@ -113,6 +115,8 @@ def _rank(
         hub_reachable=depot.hub_reachable,
     )
     barred = [DraftOption(entry.id, entry.name, "rejected", why, usable=False) for entry in heads]
+    if own := own_layers_option(read_config(ground.files.folder)):
+        barred.append(own)
     early = pairing.early_option(no_early_exit(ground.model))
     options = (*options[:-2], *barred, ROW, early, *options[-2:])
     if name is not None:
@@ -122,8 +126,8 @@ def _rank(
         for entry in candidates
         if entry.id in failed
     ]
-    own = len(pairing.WITHOUT_FILES)
-    return (*options[:-own], *gone, *options[-own:])
+    last = len(pairing.WITHOUT_FILES)
+    return (*options[:-last], *gone, *options[-last:])
 
 
 def _none_but(options: tuple[DraftOption, ...], why_not: str) -> tuple[DraftOption, ...]:
