@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from filelock import FileLock
+
 from specdec.registry import USER_FILE, Entry, load_registry
 from specdec.training.files import read_json, write_json
 
@@ -14,6 +16,12 @@ def register(data_dir: Path, out: Path, target: Entry) -> str:
 
     Raises RegistryError where the user's file is not valid: it is left as it is.
     """
+    data_dir.mkdir(parents=True, exist_ok=True)
+    with FileLock(data_dir / f".{USER_FILE}.lock"):  # two heads may be done at once
+        return _add(data_dir, out, target)
+
+
+def _add(data_dir: Path, out: Path, target: Entry) -> str:
     taken = {entry.id: entry.folder for entry in load_registry(data_dir)}
     file = data_dir / USER_FILE
     data = read_json(file) or {"models": []}
