@@ -198,13 +198,14 @@ def _read(file: Path) -> list[dict[str, Any]]:
     for place, row in enumerate(rows):
         if not isinstance(row, dict) or not isinstance(row.get("id"), str):
             raise RegistryError(f"{file}: models[{place}].id is missing or not a string.", hint)
+        if isinstance(folder := row.get("folder"), str):
+            row["folder"] = str(file.parent / folder)
     return rows
 
 
 def _entry(row: dict[str, Any], file: Path) -> Entry:
     try:
-        entry = Entry.model_validate(row)
-        return entry.model_copy(update={"folder": entry.folder and file.parent / entry.folder})
+        return Entry.model_validate(row)
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"])
