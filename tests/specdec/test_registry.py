@@ -137,7 +137,9 @@ def test_a_folder_is_looked_for_beside_the_file_that_names_it(tmp_path: Path) ->
     assert registry.get("x").folder == tmp_path / "its"
     assert registry.get("y").folder == tmp_path / "elsewhere/its"
     assert not registry.get("x").shipped
-    assert registry.get("smollm2-135m-instruct-head").shipped  # named by the file that comes with us
+    assert registry.get(
+        "smollm2-135m-instruct-head"
+    ).shipped  # named by the file that comes with us
 
 
 def test_no_user_file_is_fine(tmp_path: Path) -> None:
