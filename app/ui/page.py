@@ -159,8 +159,9 @@ class _Page:
         """Watch the reply of the conversation shown, if one is being made."""
         session = session_of(self.controller, request)
         job = self.controller.desk.active(session)
-        if job is None:
-            yield {self.pill: self._label(session, mode)}
+        if job is None:  # one may have ended since the turns were drawn
+            since = {self.chat.notice: gr.skip(), self.chat.cancel_edit: gr.skip()}
+            yield {**self._shown(session, mode), **since}
             return
         async for update in self.chatting.follow(session, job, mode):
             yield update

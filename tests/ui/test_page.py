@@ -9,6 +9,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from app.desk import Options
+from app.line import Job
+from app.live import Live
 from app.session import Session
 from specdec.contract import ErrorInfo
 from tests.app.desk_kit import until
@@ -108,6 +110,37 @@ def test_a_tab_closed_in_mid_answer_loses_nothing(serve: Serve, tab: Page) -> No
     visit(other, served)
     settled(other)
     expect(other.locator("#thread .turn.user")).to_contain_text("hello")
+
+
+@pytest.mark.parametrize("way", ["reload", "open"])
+def test_a_reply_that_ends_while_its_turns_are_drawn_is_shown(
+    serve: Serve, tab: Page, way: str
+) -> None:
+    """Between drawing and watching lies a trip to the browser; the landing CI once met it."""
+    served = serve(Script(token_s=0.1))
+    visit(tab, served)
+    send(tab, "hello")
+    expect(tab.locator("#live .writing")).to_be_visible()
+    desk = served.kit.controller.desk
+    active = desk.active
+
+    def late(session: Session) -> Job[Live] | None:
+        job = active(session)
+        if job is not None:
+            assert job.done.wait(20)
+        return active(session)
+
+    if way == "reload":
+        until(lambda: tab.evaluate("location.search").startswith("?c="))
+    else:
+        tab.click("#new")
+        expect(tab.locator(".welcome")).to_be_visible()
+    desk.active = late  # type: ignore[method-assign]
+    if way == "reload":
+        tab.reload()
+    else:
+        tab.locator("#chats .open", has_text="hello").click()
+    settled(tab)
 
 
 def test_a_closed_tab_frees_the_engine_within_seconds(serve: Serve, tab: Page) -> None:
