@@ -20,14 +20,21 @@ AGAIN = 96
 class Speaker:
     """Feed it drawn ids with `hear`; `forced` is what comes next without a draw."""
 
-    def __init__(self, frame: Frame, length: int) -> None:
+    def __init__(self, frame: Frame, length: int, user_heat: float, reply_heat: float) -> None:
+        """The heats are the temperatures to draw either's words with."""
         self.ids = list(frame.opening)
         self.replying = False
         self.done = False
         self._frame, self._length = frame, length
+        self._user_heat, self._reply_heat = user_heat, reply_heat
         self._queue: deque[int] = deque()
         self._start = len(self.ids)
         self._replies: list[Span] = []
+
+    @property
+    def heat(self) -> float:
+        """The temperature of whoever speaks."""
+        return self._reply_heat if self.replying else self._user_heat
 
     @property
     def forced(self) -> bool:

@@ -33,8 +33,13 @@ BLOCK = 32
 """Chats of a file: what a kill can lose is as much, and what is being written."""
 
 TOP_K, TOP_P = 256, 0.95
-USER_HEAT, REPLY_HEAT = 1.0, 0.8
-"""Temperatures: users differ more from each other than replies to one of them."""
+USER_HEAT = 0.8
+REPLY_HEATS = (0.0, 0.4, 0.8)
+"""Temperatures of replies, a chat each in turn; 0 is greedy. A head guesses best what it was shown,
+and a chat is had at any of them."""
+
+COLDEST = 1e-3
+"""What 0 is drawn with: a logit lower by a tenth then has a share of 1e-43."""
 
 
 class ChatFiles:
@@ -99,8 +104,9 @@ class Writer:
                     else:
                         nothing += 1
                 if rows[place] is None and begun < count + min(nothing, count):
+                    heat = REPLY_HEATS[begun % len(REPLY_HEATS)]
                     begun += 1
-                    rows[place] = Speaker(self._frame, LENGTH)
+                    rows[place] = Speaker(self._frame, LENGTH, USER_HEAT, heat)
                     self._decoder.begin(place, self._prefix)
                     self._notes.begin(place, self._thought)
             if not any(rows):
@@ -137,7 +143,7 @@ class Writer:
         if not draws:
             return
         speakers = [row for place in draws if (row := rows[place])]
-        heat = torch.tensor([REPLY_HEAT if row.replying else USER_HEAT for row in speakers])
+        heat = torch.tensor([row.heat for row in speakers])
         drawn = self._draw(logits[draws], heat.to(self._device), random)
         for row, token in zip(speakers, drawn, strict=True):
             row.hear(token)
@@ -146,7 +152,7 @@ class Writer:
         """Of the likeliest `TOP_K`, those that make up `TOP_P`: [r, rows] -> r ids."""
         logits = logits.masked_fill(self._hidden, -torch.inf)
         best = logits.topk(min(TOP_K, logits.shape[1]))
-        law = (best.values / heat[:, None]).softmax(-1)
+        law = (best.values / heat.clamp_min(COLDEST)[:, None]).softmax(-1)
         law = law.masked_fill(law.cumsum(-1) - law >= TOP_P, 0)
         place = torch.multinomial(law, 1, generator=random)
         return best.indices.gather(1, place)[:, 0].tolist()

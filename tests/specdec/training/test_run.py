@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -252,6 +253,21 @@ def test_what_the_target_thought_while_writing_is_what_it_thinks_when_reading(
         torch.testing.assert_close(thought.last.float(), lesson.last.float(), rtol=0.02, atol=0.02)
         torch.testing.assert_close(thought.norm, lesson.norm, rtol=1e-4, atol=1e-4)
         assert (thought.top == lesson.top).float().mean() > 0.98
+
+
+def test_one_reply_in_three_is_greedy(folder: Path) -> None:
+    held, tokenizer = weights(folder / "target"), load_tokenizer(folder / "target")
+    frame = frame_of(tokenizer, (258, 256))
+    writer = write.Writer(held, 259, replace(frame, banned=()), 3)
+    steps = iter(range(200))
+    shares = []
+    for chat, thought in writer.write(3, 1, lambda: next(steps, None) is not None):
+        said = [place for start, end in chat.replies for place in range(start, end)]
+        likeliest = [int(thought.top[place - 1]) == chat.ids[place] for place in said]
+        shares.append(sum(likeliest) / len(likeliest))
+    assert len(shares) == 3
+    assert sum(share == 1.0 for share in shares) == 1
+    assert min(shares) < 0.5
 
 
 @pytest.mark.parametrize(
