@@ -40,12 +40,16 @@ def make_logins(auth: str | None = None) -> tuple[Login, Login]:
 
 
 class Access:
-    """Without logins the door is open and everyone is the owner. Thread-safe."""
+    """Without logins the door is open and everyone is the owner. Thread-safe.
+
+    With logins, programs need `key`, which opens nothing but `/v1`.
+    """
 
     def __init__(
         self, logins: Sequence[Login] = (), clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.logins = tuple(logins)
+        self.key = f"sk-specdec-{secrets.token_urlsafe(32)}" if logins else ""
         self._clock = clock
         self._lock = threading.Lock()
         self._sessions: dict[str, tuple[AccessRole, float]] = {}  # token -> role, end; oldest first
@@ -82,6 +86,10 @@ class Access:
         with self._lock:
             role, end = self._sessions.get(token or "", (None, 0.0))
         return role if self._clock() < end else None
+
+    def opens(self, key: str) -> bool:
+        """Whether an API key lets a program in. 32 random bytes are beyond guessing: no limit."""
+        return self.open or hmac.compare_digest(key.encode(), self.key.encode())
 
     def _spend(self, name: str) -> None:
         left, then = self._attempts.get(name, (float(ATTEMPTS), self._clock()))

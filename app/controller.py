@@ -12,6 +12,7 @@ from dataclasses import asdict, replace
 
 from app.chats import Chats, Thread, owner_only
 from app.desk import Desk, Options
+from app.errands import Errands
 from app.history import History
 from app.line import Job, Line, watch
 from app.live import Live
@@ -41,6 +42,7 @@ class Controller:
         self._loader = Loader(engine, settings)
         self.chats = Chats(history)
         self.desk = Desk(engine, self._loader, self._line, self.chats, self._sessions.gone)
+        self.errands = Errands(engine, self._loader, self._line, self.live)
         self._races: dict[str, Job[RaceView]] = {}  # by session key
         self._load: Job[LoadView] | None = None
         self._choosing = threading.Lock()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -57,7 +57,7 @@ def _show(job: Job[Live], phase: Phase) -> None:
     job.snapshot = replace(job.snapshot, stage="loading", phase=phase)
 
 
-def run(engine: ChatEngine, request: ChatRequest, cancel: Cancel) -> Iterator[Live]:
+def run(engine: ChatEngine, request: ChatRequest, cancel: Cancel) -> Generator[Live, None, None]:
     """Snapshots of one engine stream, from an empty one. Ends in one that is done."""
     live = Live(rule=request.rule, k=request.k)
     for event in engine.stream(request, cancel):

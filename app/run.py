@@ -86,12 +86,19 @@ def _start(
     for notice in controller.notices:
         say(notice)
 
+    from app.api.routes import make_api
     from app.health import health
     from app.server import Server, make_site
     from app.ui import page
 
     access = Access(_logins(options))
-    site = make_site(page.build(controller), access, lambda: health(engine.status()), page.look())
+    site = make_site(
+        page.build(controller),
+        access,
+        lambda: health(engine.status()),
+        page.look(),
+        make_api(controller),
+    )
     server = Server(site, listener)
     server.start()
     ending.add(server.stop)
@@ -140,6 +147,8 @@ def _announce(options: LaunchOptions, access: Access, url: str, say: Say) -> Non
     for login in access.logins:
         what = "your chats and settings" if login.role == "owner" else "chat only, nothing is kept"
         say(f"Login for {login.role} ({what}): {login.user} / {login.password}")
+    key = f", API key {access.key}" if access.key else ""
+    say(f"For other programs (OpenAI's API): {url}/v1{key}")
     if not ports.is_loopback(options.host):
         say("Other machines on this network reach it too, over plain HTTP: use one you trust.")
     if options.share:

@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.access import Access, AccessRole
+from app.api.refusals import unauthorised
 from app.login import login_page, post_login, post_logout, token_of
 
 ROLE = "specdec.role"
@@ -30,6 +31,7 @@ GUEST_PATHS = re.compile(
     r"|/gradio_api/(info|startup-events|queue/join|queue/data|cancel|reset|component_server)/?"
     r"|/gradio_api/heartbeat/[^/]+|/gradio_api/call/.+"
 )
+API_PATHS = re.compile(r"/v1/(models|models/.+|chat/completions|completions)")
 OWNER_PATHS = re.compile(GUEST_PATHS.pattern + r"|/gradio_api/file=.+")
 
 HEADERS: Mapping[str, str] = {
@@ -86,6 +88,9 @@ class Gate:
             answer = await self._door(Request(scope, receive))
             await answer(scope, receive, send)
             return
+        if API_PATHS.fullmatch(scope["path"]):
+            await self._program(scope, headers)(scope, receive, send)
+            return
         role = self.access.role(token_of(headers.get("cookie", "")))
         refusal = _nobody(scope) if role is None else _closed(scope, role)
         if refusal is not None:
@@ -111,6 +116,13 @@ class Gate:
         elif headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             return PlainTextResponse("Requests from another site are refused.", 403)
         return None
+
+    def _program(self, scope: Scope, headers: Headers) -> ASGIApp:
+        """Another program's way in: its key, never a cookie."""
+        scheme, _, key = headers.get("authorization", "").partition(" ")
+        if self.access.opens(key.strip() if scheme.lower() == "bearer" else ""):
+            return self.app
+        return unauthorised()
 
     async def _door(self, request: Request) -> Response:
         if request.url.path == "/logout":

@@ -1,4 +1,4 @@
-"""The web server: gradio's page and /health behind the gate, on a socket that is already bound.
+"""The web server: gradio's page, /health and /v1 behind the gate, on a socket already bound.
 
 Knows the page only as a `gr.Blocks`, and the engine only through `health`.
 """
@@ -19,7 +19,7 @@ import_gradio()
 
 import gradio as gr
 import uvicorn
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from starlette.requests import Request
 from starlette.routing import Mount
 
@@ -45,7 +45,11 @@ class Site:
 
 
 def make_site(
-    page: gr.Blocks, access: Access, health: Health, look: Mapping[str, Any] | None = None
+    page: gr.Blocks,
+    access: Access,
+    health: Health,
+    look: Mapping[str, Any] | None = None,
+    api: APIRouter | None = None,
 ) -> Site:
     """The whole ASGI application. `look` is theme, css, head and the like for gradio's mount."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
@@ -55,6 +59,8 @@ def make_site(
         found = health()
         return found if request.scope[ROLE] == "owner" else {"state": found["state"]}
 
+    if api is not None:
+        app.include_router(api)
     page.queue(max_size=QUEUE_SIZE, default_concurrency_limit=CONCURRENCY, api_open=False)
     gr.mount_gradio_app(
         app,

@@ -35,7 +35,7 @@ def compare(session: Session, reply: Reply, cancel: Cancel) -> Comparison:
     if limit == 0:
         return Comparison(True, 0)
     room = max(1, min(request.sampling.max_tokens, session.pair.context // 4))
-    prompt = session.prompts.build(request.messages, session.pair.context - room).ids
+    prompt = session.prompts.of(request, session.pair.context - room).ids
     _, cached = session.scorer(request.runner)
     cached.keep_prefix(prompt, True, request.conversation)
     noise = Noise.of(request.sampling.seed, prompt)

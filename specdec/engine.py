@@ -157,7 +157,7 @@ class LocalEngine:
         if sampling.seed is None:
             sampling = replace(sampling, seed=secrets.randbits(53))  # 53: exact in JSON numbers
         room = max(1, min(sampling.max_tokens, session.pair.context // 4))
-        prompt = session.prompts.build(request.messages, session.pair.context - room)
+        prompt = session.prompts.of(request, session.pair.context - room)
         runner, cached = session.scorer(request.runner)
         fresh = request.fresh or request.conversation != cached.conversation
         reused = cached.keep_prefix(prompt.ids, fresh, request.conversation)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from specdec.errors import PromptError
-from specdec.request import Message
+from specdec.request import ChatRequest, Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,18 @@ class PromptBuilder:
                 )
             rest = rest[cut:]
             dropped += 1
+
+    def of(self, request: ChatRequest, limit: int) -> Prompt:
+        """The prompt a request asks for, at most `limit` ids. Raises PromptError as `build`."""
+        if not request.raw:
+            return self.build(request.messages, limit)
+        ids = self._begun(request.messages[0].content)
+        if not ids:
+            raise PromptError("The text is empty.", "Send some to go on with.")
+        if len(ids) > limit:
+            raise PromptError(f"The text takes {len(ids)} tokens; {limit} fit.", "Shorten it.")
+        self._check_rows(ids)
+        return Prompt(tuple(ids))
 
     def count(self, messages: Sequence[Message]) -> int:
         """Tokens of the whole prompt, nothing dropped."""
@@ -134,12 +146,16 @@ class PromptBuilder:
         return str(text)
 
     def _first(self, text: str) -> list[int]:
-        """Ids of the prompt's first piece: without a template the tokenizer adds what begins it.
+        """Ids of the prompt's first piece: a template wrote every special token itself (C06)."""
+        if getattr(self._tokenizer, "chat_template", None):
+            return self._ids(text)
+        return self._begun(text)
+
+    def _begun(self, text: str) -> list[int]:
+        """Ids of text with what the tokenizer begins it with.
 
         What it adds at the end is taken off again: the reply goes on from here (C06).
         """
-        if getattr(self._tokenizer, "chat_template", None):
-            return self._ids(text)
         ids = list(self._tokenizer(text, add_special_tokens=True)["input_ids"])
         while ids and ids[-1] == self._tokenizer.eos_token_id:
             ids.pop()

@@ -76,7 +76,8 @@ class ChatRequest:
     `conversation` names whose cached prefix may be reused. `fresh` starts from an empty cache, as
     the race and Verify do. `runner` picks the scoring path; auto is what was measured at load.
     `remember` lets n-gram drafts read the earlier replies of this machine's owner, and keeps this
-    one for later: never for a guest, and never where `fresh` is asked.
+    one for later: never for a guest, and never where `fresh` is asked. `raw`: the one message is
+    text to go on with as it is, and no template is used.
     """
 
     messages: tuple[Message, ...]
@@ -88,9 +89,11 @@ class ChatRequest:
     fresh: bool = False
     runner: Runner = "auto"
     remember: bool = False
+    raw: bool = False
 
     def __post_init__(self) -> None:
-        """Raises SettingError for an unknown mode, rule or runner, or k outside 0..MAX_K."""
+        """Raises SettingError for an unknown mode, rule or runner, k outside 0..MAX_K, or raw text
+        in several messages."""
         for name, value, known in (
             ("mode", self.mode, ("speculative", "standard")),
             ("rule", self.rule, ("match", "reject")),
@@ -98,5 +101,7 @@ class ChatRequest:
         ):
             if value not in known:
                 raise SettingError(f"{name} is {value!r}.", f"It must be {' or '.join(known)}.")
+        if self.raw and len(self.messages) != 1:
+            raise SettingError("Raw text comes in one message.", f"{len(self.messages)} came.")
         if self.k is not None:
             _within("k", self.k, 0, MAX_K)

@@ -15,9 +15,11 @@ import psutil
 import pytest
 
 from app.access import Access, make_logins
+from app.api.routes import make_api
 from app.login import COOKIE
 from app.security import MAX_BODY, role_of
 from app.server import make_site
+from tests.app.desk_kit import Kit
 from tests.app.serving import Served, Visits, serving, small_page
 
 OPEN_TO_GUESTS = ("/", "/config", "/health", "/theme.css", "/gradio_api/info")
@@ -36,11 +38,15 @@ def shared() -> Iterator[Served]:
         yield served
 
 
-def all_routes() -> list[tuple[str, str]]:
-    """(method, path) of every route the application has, gradio's included."""
-    site = make_site(small_page(Visits()), Access(make_logins()), lambda: {"state": "ready"})
+def all_routes(folder: Path) -> list[tuple[str, str]]:
+    """(method, path) of every route the application has, gradio's and `/v1` included."""
+    kit = Kit(folder)
+    api = make_api(kit.controller)
+    site = make_site(small_page(Visits()), Access(make_logins()), lambda: {"state": "x"}, api=api)
+    kit.close()
     found = sorted(set(_walk(site.gate.app.routes)))  # type: ignore[attr-defined]
-    assert len(found) > 45, "the walk no longer sees gradio's routes"
+    assert len(found) > 49, "the walk no longer sees gradio's routes"
+    assert ("POST", "/v1/chat/completions") in found
     return found
 
 
@@ -55,9 +61,9 @@ def _walk(routes: Sequence[Any], prefix: str = "") -> Iterator[tuple[str, str]]:
             yield from _walk(route.routes, prefix + route.path)
 
 
-def test_no_route_answers_without_a_login(shared: Served) -> None:
+def test_no_route_answers_without_a_login(shared: Served, tmp_path: Path) -> None:
     """E07."""
-    for method, path in all_routes():
+    for method, path in all_routes(tmp_path):
         address = path.replace("{", "").replace("}", "").replace(":path", "")
         answer = httpx.request(method, shared.url + address, timeout=20)
         if path == "/":

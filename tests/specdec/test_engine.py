@@ -149,6 +149,16 @@ def test_verify_compares_with_a_plain_decode(engine: LocalEngine) -> None:
     assert engine.verify(Reply(greedy, last.ids), NeverCancel()).identical
 
 
+def test_raw_text_is_gone_on_with_and_verified(engine: LocalEngine) -> None:
+    request = ask("once upon a time", max_tokens=20, raw=True)
+    events, last = reply(engine, request)
+    (started,) = of_kind(events, Started)
+    assert started.prompt_tokens == len("once upon a time")
+    assert engine.verify(Reply(request, last.ids), NeverCancel()).identical
+    _, templated = reply(engine, replace(request, raw=False))
+    assert templated.ids != last.ids
+
+
 def test_verify_of_an_empty_reply_and_of_an_end_that_came_too_early(engine: LocalEngine) -> None:
     request = ask("verify me", max_tokens=30)
     assert engine.verify(Reply(request, ()), NeverCancel()) == Comparison(True, 0)

@@ -9,9 +9,9 @@ import pytest
 from tokenizers.processors import TemplateProcessing
 from transformers import AutoTokenizer
 
-from specdec.errors import PromptError
+from specdec.errors import PromptError, SettingError
 from specdec.prompt import PromptBuilder, decode
-from specdec.request import Message
+from specdec.request import ChatRequest, Message
 from tests.tiny import TEMPLATE, write_tokenizer
 
 NO_SYSTEM = (
@@ -46,6 +46,36 @@ def test_a_prompt_is_what_the_template_renders(tokenizer: Any) -> None:
     assert prompt.ids[0] == 257
     assert prompt.ids.count(258) == 1
     assert (prompt.dropped_turns, prompt.notice) == (0, "")
+
+
+def raw(text: str) -> ChatRequest:
+    return ChatRequest((Message("user", text),), raw=True)
+
+
+def test_raw_text_is_the_prompt_without_a_template(tokenizer: Any) -> None:
+    builder = PromptBuilder(tokenizer)
+    assert builder.of(raw("héllo"), 6).ids == ids("héllo")
+    assert builder.of(ChatRequest((Message("user", "x"),)), 99) == builder.build(
+        [Message("user", "x")], 99
+    )
+    with pytest.raises(PromptError, match="takes 6 tokens; 5 fit"):
+        builder.of(raw("héllo"), 5)
+    with pytest.raises(PromptError, match="empty"):
+        builder.of(raw(""), 5)
+    with pytest.raises(PromptError, match="model does not"):
+        PromptBuilder(tokenizer, 100).of(raw("hello"), 9)
+    with pytest.raises(SettingError, match="one message"):
+        ChatRequest((Message("user", "a"), Message("user", "b")), raw=True)
+
+
+def test_raw_text_begins_with_what_the_tokenizer_begins_text_with(folder: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single="<|im_start|> $A <|im_end|>",
+        special_tokens=[("<|im_start|>", 257), ("<|im_end|>", 258)],
+    )
+    tokenizer.eos_token = "<|im_end|>"
+    assert PromptBuilder(tokenizer).of(raw("ab"), 9).ids == (257, *ids("ab"))
 
 
 def test_a_replys_own_ids_stand_in_the_prompt_unencoded(tokenizer: Any) -> None:

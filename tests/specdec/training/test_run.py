@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,13 +22,10 @@ from specdec.engine import LocalEngine
 from specdec.heads.reader import load_head
 from specdec.options import EngineOptions
 from specdec.registry import load_registry, local_entry
-from specdec.tokenizer import load_tokenizer
 from specdec.training import files, run, speaker, train, write
 from specdec.training.chats import Chat
-from specdec.training.frame import frame_of
 from specdec.training.module import DraftHead
 from specdec.training.practice import Batch, Ends, Guess
-from specdec.training.teacher import Teacher
 from specdec.training.train import Pace
 from tests.specdec.engines import ask, load, of_kind, reply
 from tests.specdec.training.kit import command, lessons_of, place_of, rows, target, weights
@@ -208,20 +204,6 @@ def test_a_registered_head_drafts_and_the_words_stay_the_target_s(
     assert any(event.drafted for event in of_kind(rounds, Round))
 
 
-def test_chats_that_are_cut_short_are_kept(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    held = weights(folder / "target")
-    tokenizer = load_tokenizer(folder / "target")
-    monkeypatch.setattr(speaker, "USER", 12)
-    writer = write.Writer(held, 259, frame_of(tokenizer, (258, 256)), 5)
-    steps = iter(range(60))
-    chats = [chat for chat, _ in writer.write(50, 0, lambda: next(steps, None) is not None)]
-    assert 0 < len(chats) <= 5 * 60 // 12
-    assert all(end <= len(chat.ids) for chat in chats for _, end in chat.replies)
-    assert any(chat.ids[-1] not in (256, 258) for chat in chats)
-
-
 @pytest.mark.usefixtures("each_update")
 def test_later_steps_are_trained_at_the_end(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -235,39 +217,6 @@ def test_later_steps_are_trained_at_the_end(
     monkeypatch.setattr(train, "unroll", watched)
     assert main(command(folder, tmp_path / "out", 10)) == 0
     assert seen == [2] * 6 + [4] * 4
-
-
-@pytest.mark.parametrize("going", [10_000, 60], ids=["whole", "cut"])
-def test_what_the_target_thought_while_writing_is_what_it_thinks_when_reading(
-    folder: Path, going: int
-) -> None:
-    held, tokenizer = weights(folder / "target"), load_tokenizer(folder / "target")
-    writer = write.Writer(held, 259, frame_of(tokenizer, (258, 256)), 3)
-    steps = iter(range(going))
-    wrote = list(writer.write(5, 1, lambda: next(steps, None) is not None))
-    assert len(wrote) == 5 if going > 60 else 0 < len(wrote) < 5
-    read = Teacher(held, 259).lessons([chat for chat, _ in wrote])
-    for (chat, thought), lesson in zip(wrote, read, strict=True):
-        assert thought.taps.shape == lesson.taps.shape == (len(chat.ids), 3 * held.shape.hidden)
-        torch.testing.assert_close(thought.taps.float(), lesson.taps.float(), rtol=0.02, atol=0.02)
-        torch.testing.assert_close(thought.last.float(), lesson.last.float(), rtol=0.02, atol=0.02)
-        torch.testing.assert_close(thought.norm, lesson.norm, rtol=1e-4, atol=1e-4)
-        assert (thought.top == lesson.top).float().mean() > 0.98
-
-
-def test_one_reply_in_three_is_greedy(folder: Path) -> None:
-    held, tokenizer = weights(folder / "target"), load_tokenizer(folder / "target")
-    frame = frame_of(tokenizer, (258, 256))
-    writer = write.Writer(held, 259, replace(frame, banned=()), 3)
-    steps = iter(range(200))
-    shares = []
-    for chat, thought in writer.write(3, 1, lambda: next(steps, None) is not None):
-        said = [place for start, end in chat.replies for place in range(start, end)]
-        likeliest = [int(thought.top[place - 1]) == chat.ids[place] for place in said]
-        shares.append(sum(likeliest) / len(likeliest))
-    assert len(shares) == 3
-    assert sum(share == 1.0 for share in shares) == 1
-    assert min(shares) < 0.5
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""`/v1`: this program as a server for others, in OpenAI's form."""
