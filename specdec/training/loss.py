@@ -27,11 +27,13 @@ def step_loss(logits: Tensor, truth: Tensor) -> Tensor:
 
 
 def total_loss(guesses: Sequence[Guess]) -> Tensor:
-    """The weighted mean over the steps that have rows."""
+    """The weighted mean over the steps that have rows; 0 where none has."""
     weights = [LATER**step if len(guess.at) else 0.0 for step, guess in enumerate(guesses)]
     parts = [
         weight * step_loss(guess.logits, guess.truth)
         for weight, guess in zip(weights, guesses, strict=True)
         if weight
     ]
+    if not parts:
+        return guesses[0].logits.sum()  # of nothing; it has a gradient all the same
     return torch.stack(parts).sum() / sum(weights)

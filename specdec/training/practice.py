@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from specdec.training.lessons import Stored
@@ -48,7 +49,11 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """One step's rows that are there: what the head says and what the target said."""
+    """What the head says at one step's rows and what the target said, where a model goes on.
+
+    No draft ever stands for the template's words or a user's. A sequence in which no model says
+    anything is text like any other: all its rows are here.
+    """
 
     at: Tensor  # int64 [r], flat place of the token read, in [b, n + STEPS]
     first: Tensor  # int64 [r], flat place of the row, in [b, rows]
@@ -88,9 +93,11 @@ def unroll(head: DraftHead, ends: Ends, batch: Batch, steps: int = STEPS) -> lis
     outs = head(batch.taps[:, :rows], embedded, steps)
     with torch.no_grad(), torch.autocast(ends.rows.device.type, enabled=False):
         truth = (batch.last @ ends.rows.T).sub_(batch.norm[..., None]).flatten(0, 1)
+    said = batch.said | ~batch.said.any(1, keepdim=True)
+    followed = batch.there & F.pad(said[:, 1:] & batch.there[:, 1:], (0, 1))
     guesses = []
     for step, out in enumerate(outs):
-        first = batch.there[:, 1 + step : 1 + step + rows].flatten().nonzero()[:, 0]
+        first = followed[:, 1 + step : 1 + step + rows].flatten().nonzero()[:, 0]
         at = first // rows * width + first % rows + 1 + step
         logits = (out.flatten(0, 1)[first] @ ends.rows.T).float()
         guesses.append(Guess(at, first, logits, truth[at]))

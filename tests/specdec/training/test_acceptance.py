@@ -11,7 +11,7 @@ from specdec.errors import EngineError
 from specdec.training.acceptance import measure
 from specdec.training.chats import Chat
 from specdec.training.lessons import Shelf, Stored
-from specdec.training.loss import step_loss
+from specdec.training.loss import step_loss, total_loss
 from specdec.training.module import DraftHead, Size
 from specdec.training.practice import STEPS, Ends, stack, unroll
 from specdec.training.teacher import Lesson
@@ -83,11 +83,30 @@ def test_what_a_row_is_to_say_is_the_target_s_own_law() -> None:
     batch = stack(texts, output.device)
     width = batch.ids.shape[1]
     for step, guess in enumerate(unroll(head, ends, batch)):
-        assert len(guess.at) == (9 - 1 - step) + (12 - 1 - step)
+        said = sum(int(text.said[step + 2 :].sum()) for text in texts)
+        assert len(guess.at) == said > 0
         for at, truth in zip(guess.at.tolist(), guess.truth, strict=True):
             text, place = texts[at // width], at % width
             law = (text.last[place].float() @ output.T).log_softmax(-1)
             torch.testing.assert_close(truth, law[list(IDS)], atol=1e-4, rtol=1e-4)
+
+
+@torch.no_grad()
+def test_text_that_no_model_said_is_all_learnt() -> None:
+    head, ends, output, texts = scene((9, 12))
+    texts[0].said.fill_(False)
+    said = int(texts[1].said[2:].sum())
+    first = unroll(head, ends, stack(texts, output.device))[0]
+    assert len(first.at) == (9 - 2) + said
+
+
+def test_a_batch_without_a_word_to_learn_moves_nothing() -> None:
+    head, ends, output, texts = scene((9,))
+    texts[0].said.fill_(False)[0] = True
+    loss = total_loss(unroll(head, ends, stack(texts, output.device)))
+    loss.backward()
+    assert loss.item() == 0
+    assert all(p.grad is None or not p.grad.any() for p in head.parameters())
 
 
 @torch.no_grad()
