@@ -9,6 +9,7 @@ from html import escape
 
 from app import view
 from app.chats import Thread
+from app.check import Check
 from app.live import Facts, Live, facts_from, facts_of
 from app.markup import Growing, to_html
 from app.records import StoredMessage
@@ -26,7 +27,7 @@ WELCOME = (
 def thread(shown: Thread) -> str:
     """The stored turns; the reply being written is left to `live`."""
     turns = [
-        user(row) if row.role == "user" else reply(row)
+        user(row) if row.role == "user" else reply(row, shown.checks.get(row.id))
         for row in shown.rows
         if row.id != shown.writing
     ]
@@ -47,8 +48,8 @@ def user(row: StoredMessage) -> str:
     )
 
 
-def reply(row: StoredMessage) -> str:
-    """A stored reply with the figures kept with it."""
+def reply(row: StoredMessage, check: Check | None = None) -> str:
+    """A stored reply with the figures kept with it, and what Verify found of it."""
     facts = facts_from(row.metrics, row.request)
     state = row.state
     mark = {"interrupted": "interrupted", "partial": "interrupted", "failed": "failed"}.get(state)
@@ -59,9 +60,24 @@ def reply(row: StoredMessage) -> str:
         f'<article class="turn reply {state}" data-id="{row.id}" aria-label="Reply">'
         f'<div class="body">{body}</div>{_source(row.content)}'
         f"{error(facts.error) if facts.error else ''}{footer(facts, mark)}"
-        f"<div class='acts'>{_button('copy', 'Copy')}{_button('regenerate', 'Regenerate')}</div>"
-        "</article>"
+        f"{checked(check) if check else ''}"
+        f"<div class='acts'>{_button('copy', 'Copy')}{_button('regenerate', 'Regenerate')}"
+        f"{_verify(row, check)}</div></article>"
     )
+
+
+def checked(check: Check) -> str:
+    """One line under a reply."""
+    label = view.check(check)
+    why = f" <span>{escape(label.why)}</span>" if label.why else ""
+    return f'<p class="check {label.tone}" role="status"><b>{escape(label.text)}</b>{why}</p>'
+
+
+def _verify(row: StoredMessage, check: Check | None) -> str:
+    if not row.ids:
+        return ""
+    going = check is not None and check.step != "done"
+    return _button("verify", "Stop comparing" if going else "Verify")
 
 
 def live(now: Live, growing: Growing) -> str:

@@ -5,8 +5,10 @@ Knows nothing of engines or replies being made. A guest has one conversation, in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from app.check import Check
 from app.history import History
 from app.records import Conversation, StoredMessage
 from app.session import Session
@@ -18,13 +20,17 @@ MAX_TITLE = 200
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """The conversation a tab shows. `writing` is the id of the reply being made, if any."""
+    """The conversation a tab shows. `writing` is the id of the reply being made, if any.
+
+    `checks`: what Verify found, by the replies' ids.
+    """
 
     conversation: str = ""
     title: str = ""
     system: str = ""
     rows: tuple[StoredMessage, ...] = ()
     writing: int | None = None
+    checks: Mapping[int, Check] = field(default_factory=dict)
 
 
 class Chats:

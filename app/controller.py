@@ -20,6 +20,7 @@ from app.loader import SUPERSEDED, Loader, LoadView
 from app.race import RaceView, race
 from app.session import LINGER_S, Access, Session, Sessions
 from app.settings import SamplingSettings, SettingsFile
+from app.verifying import Verifier
 from specdec.contract import ChatEngine, ErrorInfo, Mode, ModelInfo, Phase, Status
 from specdec.errors import SettingError
 
@@ -42,6 +43,7 @@ class Controller:
         self._loader = Loader(engine, settings)
         self.chats = Chats(history)
         self.desk = Desk(engine, self._loader, self._line, self.chats, self._sessions.gone)
+        self.verifier = Verifier(engine, self._line, self.chats, self._sessions.gone)
         self.errands = Errands(engine, self._loader, self._line, self.live)
         self._races: dict[str, Job[RaceView]] = {}  # by session key
         self._load: Job[LoadView] | None = None
@@ -150,7 +152,8 @@ class Controller:
 
     def thread(self, session: Session) -> Thread:
         """What this tab shows."""
-        return self.chats.thread(session, self.desk.writing(session))
+        shown = self.chats.thread(session, self.desk.writing(session))
+        return replace(shown, checks=self.verifier.checks(session))
 
     def live(self, job: Job[Live]) -> Live:
         """A reply now, with what it waits for."""

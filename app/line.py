@@ -11,7 +11,7 @@ from typing import Any, Generic, Literal, TypeVar
 from specdec.errors import BusyError
 
 S = TypeVar("S")
-Kind = Literal["load", "reply", "race"]
+Kind = Literal["load", "reply", "race", "verify"]
 
 log = logging.getLogger(__name__)
 

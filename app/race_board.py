@@ -15,8 +15,6 @@ REJECT = (
     '<p class="note">The rule in Reply settings is reject; the race uses match, the rule under '
     "which the words of both lanes can be compared.</p>"
 )
-TIE = 0.1
-"""Two scores closer than this (logit/T - log E) part by rounding alone."""
 EMPTY = (
     '<div class="race-empty"><p>One prompt, answered twice by the same model with the same seed: '
     "once plainly, once speculatively, one after the other, each from an empty cache. The words "
@@ -88,20 +86,13 @@ def _words(outcome: Outcome) -> str:
     if seen is not None and seen.identical:
         gap = "the speculative reply equals plain decoding in its own runner"
     elif seen is not None and seen.gap is not None and seen.first_difference == found.index:
-        gap = _apart(seen.gap)
+        gap = view.apart(seen.gap)
     return (
         f'<div class="words differ"><b>Differs at token {found.index + 1}</b>'
         f"<span>…{escape(found.before)}<mark class='spec'>{escape(found.speculative) or '(end)'}"
         f"</mark> speculative, <mark>{escape(found.standard) or '(end)'}</mark> standard"
         f"{' · ' + gap if gap else ''}</span></div>"
     )
-
-
-def _apart(gap: float) -> str:
-    """A negative gap: plain decoding's token scored lower, so a filter kept the other one out."""
-    if abs(gap) < TIE:
-        return f"a tie within {abs(gap):.2g}"
-    return "at the border of a filter" if gap < 0 else f"their scores are apart by {gap:.2g}"
 
 
 def _lane(now: RaceView, mode: Mode) -> str:

@@ -107,10 +107,12 @@ def _save(engine: ChatEngine, request: ChatRequest, place: Place, job: Job[Live]
 
 
 def stored_request(request: ChatRequest, live: Live, pair: Pair | None) -> dict[str, Any]:
-    """What made the reply, as JSON: `live.facts_from` reads it back."""
+    """What made the reply, as JSON: `live.facts_from` and `verifying.made_by` read it back."""
     target, draft = (pair.target.value, pair.draft.value) if pair else ("", "")
     facts = facts_of(live, target, draft)
     row = asdict(facts)
     del row["metrics"]
     row["sampling"] = asdict(request.sampling)
+    row["system"] = "".join(m.content for m in request.messages if m.role == "system")
+    row["dtype"] = pair.dtype.value if pair else ""
     return row

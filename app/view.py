@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from app.check import Check
 from app.live import Facts, Live
 from specdec.contract import FinishReason, Mode, Phase, Sampling, Status
 from specdec.metrics import Metrics
@@ -118,6 +119,40 @@ def claim(facts: Facts) -> Label | None:
         "plain",
         f"the {facts.runner} runner rounds differently when it checks several tokens at once",
     )
+
+
+TIE = 0.1
+"""Two scores closer than this (logit/T - log E) part by rounding alone."""
+
+
+def apart(gap: float) -> str:
+    """How far two tokens' scores are apart.
+
+    A negative gap: plain decoding's token scored lower, so a filter kept the other one out.
+    """
+    if abs(gap) < TIE:
+        return f"a tie within {abs(gap):.2g}"
+    return "at the border of a filter" if gap < 0 else f"their scores are apart by {gap:.2g}"
+
+
+def check(now: Check) -> Label:
+    """What Verify found of a reply, or what it waits for. A stopped one found nothing."""
+    if now.error is not None:
+        return Label("not verified", "bad", str(now.error))
+    if now.step == "waiting":
+        ahead = f"{now.position} ahead" if now.position else "next"
+        return Label(f"waiting to be compared ({ahead})", "busy")
+    if now.step == "comparing":
+        return Label("comparing with plain decoding", "busy")
+    found = now.comparison
+    if found is None:
+        return Label("comparison stopped", "plain")
+    if found.identical:
+        why = "decoded plainly from an empty cache in the same runner, every token id compared"
+        return Label(f"verified: identical, {found.compared} tokens", "on", why)
+    gap = "" if found.gap is None else f"; {apart(found.gap)}"
+    what = f"plain decoding says {found.expected!r}, here it is {found.got!r}{gap}"
+    return Label(f"differs at token {found.compared}", "bad", what)
 
 
 def ending(facts: Facts) -> str:

@@ -13,6 +13,7 @@ import gradio as gr
 
 from app import bubbles
 from app.chats import Thread
+from app.check import Check
 from app.controller import Controller
 from app.desk import Options
 from app.line import Job
@@ -29,6 +30,7 @@ BIND = """
 window.specdec.bind(element, (act, data) => {
   if (act === 'edit') trigger('edit', data);
   if (act === 'regenerate') trigger('regenerate', data);
+  if (act === 'verify') trigger('verify', data);
 });
 """
 OPEN_DRAWER = "() => document.querySelector('#drawer .toggle-button').click()"
@@ -129,6 +131,14 @@ class ChatWiring:
             **follow,
         )
         chat.thread.regenerate(self.regenerate, controls, **follow)
+        chat.thread.verify(
+            self.verify,
+            None,
+            [chat.thread, chat.notice],
+            concurrency_limit=None,
+            trigger_mode="multiple",  # the click that stops it comes while it goes on
+            **quiet,
+        )
         gr.on([chat.thread.edit], self.edit, None, outputs, **quiet)
         chat.cancel_edit.click(self.cancel_edit, None, outputs, **quiet)
         chat.stop.click(self.stop, None, None, **quiet)
@@ -201,6 +211,34 @@ class ChatWiring:
             yield update if label == before else {**update, self.pill: label}
         if self.controller.chats.place(session) == place:
             yield self.shown(session, mode)
+
+    async def verify(self, request: gr.Request, event: gr.EventData) -> AsyncIterator[Update]:
+        """Compare one reply with plain decoding; a second click stops it."""
+        session, message = session_of(self.controller, request), int(event.id)
+        verifier = self.controller.verifier
+        known = verifier.checks(session).get(message)
+        if known is not None and known.step != "done":
+            verifier.stop(session, message)  # whoever started it shows the end
+            yield {self.chat.notice: gr.skip()}
+            return
+        try:
+            job = verifier.start(session, message)
+        except SpecdecError as error:
+            yield {self.chat.notice: said(error)}
+            return
+        yield {self.chat.notice: ""}
+        async for update in self.follow_check(session, job):
+            yield update
+
+    async def follow_check(self, session: Session, job: Job[Check]) -> AsyncIterator[Update]:
+        """Show where a comparison stands, until the tab shows another conversation."""
+        place = self.controller.chats.place(session)
+        async for _ in self.controller.verifier.watch(job):
+            if self.controller.chats.place(session) != place:
+                yield {self.chat.thread: gr.skip()}
+                return
+            thread = bubbles.thread(self.controller.thread(session))
+            yield {self.chat.thread: thread}
 
     def shown(self, session: Session, mode: str) -> Update:
         """Everything the chat tab shows, from what is stored."""

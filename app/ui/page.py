@@ -156,12 +156,16 @@ class _Page:
         session.conversation = chosen
 
     async def follow(self, mode: str, request: gr.Request) -> AsyncIterator[Update]:
-        """Watch the reply of the conversation shown, if one is being made."""
+        """Watch the reply or the comparison of the conversation shown, if one goes on."""
         session = session_of(self.controller, request)
         job = self.controller.desk.active(session)
         if job is None:  # one may have ended since the turns were drawn
             since = {self.chat.notice: gr.skip(), self.chat.cancel_edit: gr.skip()}
             yield {**self._shown(session, mode), **since}
+            check = self.controller.verifier.running(session)
+            if check is not None:
+                async for update in self.chatting.follow_check(session, check):
+                    yield update
             return
         async for update in self.chatting.follow(session, job, mode):
             yield update

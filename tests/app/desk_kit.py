@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from app.history import History
 from app.line import Job
 from app.session import Session
 from app.settings import SettingsFile
+from specdec.contract import Sampling
 from tests.app.fake_engine import FakeEngine, Script
 
 
@@ -34,6 +36,15 @@ class Kit:
 
     def guest(self, key: str = "visitor") -> Session:
         return self.controller.session(key, "guest")
+
+    def guest_with_reply(self, key: str = "visitor") -> Session:
+        """A guest whose message 1 is answered by message 2."""
+        guest = self.guest(key)
+        request = {"seed": 1, "sampling": asdict(Sampling()), "system": "", "dtype": "bfloat16"}
+        request["target"] = "smollm2-135m-instruct"
+        _, reply = guest.passing.add_turn("hello", {})
+        guest.passing.update(reply.id, "hi", (1, 2), "complete", {}, request)
+        return guest
 
     def close(self) -> None:
         if self.script.hold is not None:

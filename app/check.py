@@ -1,0 +1,53 @@
+"""One reply's comparison with plain decoding: where it stands, and the request to repeat. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from app.live import facts_from
+from app.records import StoredMessage
+from app.transcript import prompt_of
+from specdec.contract import ChatRequest, Comparison, ErrorInfo, Reply, Sampling
+from specdec.errors import SettingError
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Where one reply's comparison stands. Done without a comparison or an error: it was stopped.
+
+    `position` jobs are done before it.
+    """
+
+    step: Literal["waiting", "comparing", "done"] = "waiting"
+    position: int = 0
+    comparison: Comparison | None = None
+    error: ErrorInfo | None = None
+
+
+def made_by(rows: Sequence[StoredMessage], row: StoredMessage) -> Reply:
+    """The request that made a stored reply, rebuilt from what is stored with it, and its ids.
+
+    Raises SettingError where that cannot be done or compared, with the reason.
+    """
+    facts, kept = facts_from(row.metrics, row.request), row.request
+    if row.role != "assistant" or not row.ids or facts.seed is None:
+        raise SettingError("There are no words to compare.", "Only a reply can be verified.")
+    if "system" not in kept or "sampling" not in kept:
+        raise SettingError(
+            "This reply was written by an earlier version of this program, which kept too little.",
+            "Regenerate it; then it can be verified.",
+        )
+    sampling = Sampling(**{**kept["sampling"], "stop": tuple(kept["sampling"]["stop"])})
+    before = [other for other in rows if other.id < row.id]
+    request = ChatRequest(
+        prompt_of(before, kept["system"]),
+        replace(sampling, seed=facts.seed),
+        "standard",
+        facts.rule,
+        conversation=row.conversation,
+        fresh=True,
+        runner=facts.runner or "auto",
+    )
+    return Reply(request, row.ids, facts.reason or "")

@@ -1,0 +1,118 @@
+"""Verify: a stored reply against plain decoding, by the same worker in the same queue.
+
+Knows stored turns, the engine and the line; nothing of pages. What came of it is kept in memory.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import replace
+
+from app.chats import Chats
+from app.check import Check, made_by
+from app.line import Job, Line, watch
+from app.records import StoredMessage
+from app.session import Session
+from specdec.contract import ChatEngine, ErrorInfo, Reply
+from specdec.errors import HistoryError, SettingError
+
+KEPT = 500
+"""Verdicts remembered, all conversations together; the oldest are forgotten."""
+
+log = logging.getLogger(__name__)
+
+
+class Verifier:
+    """Every method may be called from any thread."""
+
+    def __init__(
+        self,
+        engine: ChatEngine,
+        line: Line,
+        chats: Chats,
+        gone: Callable[[Session], bool],
+    ) -> None:
+        self._engine = engine
+        self._line = line
+        self._chats = chats
+        self._gone = gone
+        self._jobs: OrderedDict[tuple[str, int], Job[Check]] = OrderedDict()
+
+    def start(self, session: Session, message: int) -> Job[Check]:
+        """Queue the comparison of a reply that this tab shows.
+
+        Raises HistoryError when it is gone, SettingError where it cannot be compared, BusyError.
+        """
+        transcript = self._chats.existing(session)
+        rows = transcript.messages() if transcript else []
+        row = next((row for row in rows if row.id == message), None)
+        if transcript is None or row is None:
+            raise HistoryError("That reply is gone.", "Reload the page.")
+        reply = made_by(rows, row)
+        self._check_loaded(row)
+        job: Job[Check] = Job(
+            "verify", Check(), lambda job: self._run(reply, job), gone=lambda: self._gone(session)
+        )
+        self._line.put(job)
+        self._jobs[transcript.id, message] = job
+        while len(self._jobs) > KEPT:
+            self._jobs.popitem(last=False)
+        return job
+
+    def stop(self, session: Session, message: int) -> None:
+        """End it within one round; without a verdict."""
+        job = self._jobs.get((self._chats.place(session), message))
+        if job is None:
+            return
+        job.stop()
+        if self._line.withdraw(job):
+            job.snapshot = Check("done")
+            job.done.set()
+
+    def running(self, session: Session) -> Job[Check] | None:
+        """The comparison of a reply this tab shows, while it waits or goes on."""
+        place = self._chats.place(session)
+        jobs = [job for (where, _), job in self._jobs.items() if where == place]
+        return next((job for job in reversed(jobs) if not job.done.is_set()), None)
+
+    def checks(self, session: Session) -> Mapping[int, Check]:
+        """What is known of the replies this tab shows, by message id."""
+        place = self._chats.place(session)
+        return {
+            message: job.snapshot
+            for (where, message), job in list(self._jobs.items())
+            if where == place
+        }
+
+    def watch(self, job: Job[Check]) -> AsyncIterator[Check]:
+        """A comparison as it goes; the last snapshot is done."""
+
+        def look() -> Check:
+            now = job.snapshot
+            return replace(now, position=self._line.position(job)) if now.step == "waiting" else now
+
+        return watch(job, look)
+
+    def _check_loaded(self, row: StoredMessage) -> None:
+        pair = self._engine.status().pair
+        if pair is None:
+            raise SettingError("No model is loaded yet.", "Verify again when one is.")
+        wrote = [row.request.get("target", ""), row.request.get("dtype", "")]
+        if wrote != [pair.target.value, pair.dtype.value]:
+            by = " in ".join(word for word in wrote if word) or "another model"
+            raise SettingError(
+                f"This reply was written by {by}; loaded is {pair.target.value} in"
+                f" {pair.dtype.value}.",
+                "Load what wrote it to verify it.",
+            )
+
+    def _run(self, reply: Reply, job: Job[Check]) -> None:
+        job.snapshot = Check("comparing")
+        try:
+            job.snapshot = Check("done", comparison=self._engine.verify(reply, job))
+        except Exception as error:
+            stopped = job.is_set()  # the engine says so by an error
+            log.info("verify ended early: %s", error)
+            job.snapshot = Check("done", error=None if stopped else ErrorInfo.of(error))
