@@ -69,8 +69,11 @@ def reply(row: StoredMessage, check: Check | None = None) -> str:
 def checked(check: Check) -> str:
     """One line under a reply."""
     label = view.check(check)
-    why = f" <span>{escape(label.why)}</span>" if label.why else ""
-    return f'<p class="check {label.tone}" role="status"><b>{escape(label.text)}</b>{why}</p>'
+    why = f" <span>{escape(label.why)}</span>" if label.tone == "bad" else ""
+    return (
+        f'<p class="check {label.tone}" role="status" title="{escape(label.why)}">'
+        f"<b>{escape(label.text)}</b>{why}</p>"
+    )
 
 
 def _verify(row: StoredMessage, check: Check | None) -> str:

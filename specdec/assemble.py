@@ -118,7 +118,7 @@ def with_draft(depot: Depot, target: Target, draft: str | None) -> Session:
         notices=tuple(
             text
             for text in (
-                ground.files.label,
+                ground.files.told,
                 ground.model.reason,
                 *ground.model.notes,
                 *drafting.notices,

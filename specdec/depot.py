@@ -36,6 +36,11 @@ class Files:
     label: str
     packed: Path | None = None
 
+    @property
+    def told(self) -> str:
+        """Where they come from, as a notice beside others; "" where there is nothing to say."""
+        return f"{self.entry.id}: {self.label}" if self.label else ""
+
 
 class Depot:
     """One load's view of the registry and the store."""

@@ -105,7 +105,7 @@ def open_draft(depot: Depot, ground: Ground, files: Files, vocab: int) -> Opened
         reading,
         max(2 * scorer.chunk, int(_READ * seconds / reading)),
         replace(kept, reason=f"{kept.reason}: {seconds * 1e3:.1f} ms a token"),
-        tuple(text for text in (files.label, model.reason, *model.notes, eager) if text),
+        tuple(text for text in (files.told, model.reason, *model.notes, eager) if text),
     )
 
 

@@ -79,7 +79,7 @@ def load_head_draft(
         made.seconds,
         made.reading,
         options,
-        (files.label,) if files.label else (),
+        (files.told,) if files.told else (),
         store,
     )
 

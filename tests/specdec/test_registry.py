@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from specdec import folder
+from specdec.depot import Files
 from specdec.errors import RegistryError, UnknownModelError
 from specdec.registry import load_registry
 from specdec.sources import Store
@@ -120,7 +121,11 @@ def test_the_head_that_ships_is_whole_small_and_as_its_card_says() -> None:
     assert card["command"].startswith("python -m specdec train-draft")
     config = json.loads((entry.folder / "config.json").read_text())
     assert config["draft_vocab_size"] == card["vocab"]
-    assert Store(Path("nowhere")).source(entry) == "comes with this program"
+    label = Store(Path("nowhere")).source(entry)
+    assert label == "comes with this program"
+    told = Files(entry, entry.folder, label).told  # a notice stands beside those of other models
+    assert told == "smollm2-135m-instruct-head: comes with this program"
+    assert Files(entry, entry.folder, "").told == ""
 
 
 def test_user_file_adds_and_overrides_named_fields(tmp_path: Path) -> None:
