@@ -13,6 +13,9 @@ from specdec.errors import BusyError
 S = TypeVar("S")
 Kind = Literal["load", "reply", "race", "verify"]
 
+WAITING = 32
+"""Jobs that may wait: a room full of guests, and few enough to end within an evening."""
+
 log = logging.getLogger(__name__)
 
 
@@ -47,7 +50,7 @@ class Job(Generic[S]):
 class Line:
     """First come, first served; loads go before replies that wait."""
 
-    def __init__(self, limit: int = 8) -> None:
+    def __init__(self, limit: int = WAITING) -> None:
         self._limit = limit  # jobs that may wait
         self._waiting: list[Job[Any]] = []
         self._current: Job[Any] | None = None

@@ -10,6 +10,7 @@ import openai
 import pytest
 
 from app.desk import Options
+from app.line import WAITING
 from app.login import COOKIE
 from specdec.contract import ErrorInfo
 from tests.app.api_kit import ASK, Api
@@ -92,7 +93,7 @@ def test_too_many_at_once_are_told_to_come_again(serve_api: Callable[..., Api]) 
     desk = api.kit.controller.desk
     first = desk.send(api.kit.guest("first"), "x", Options())
     until(lambda: api.kit.engine.running == 1)
-    for i in range(8):
+    for i in range(WAITING):
         desk.send(api.kit.guest(f"guest {i}"), "x", Options())
     with pytest.raises(openai.RateLimitError, match="already wait"):
         api.client().chat.completions.create(**ASK)

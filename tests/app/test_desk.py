@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.desk import Options
+from app.line import WAITING
 from app.live import facts_from
 from specdec.contract import ErrorInfo, Sampling
 from specdec.errors import BusyError
@@ -52,7 +53,9 @@ def test_a_full_queue_refuses_and_stores_nothing(kit: Kit) -> None:
     gate = held(kit)
     jobs = [kit.controller.desk.send(kit.owner("0"), "hello", OPTIONS)]
     until(lambda: kit.engine.running)
-    jobs += [kit.controller.desk.send(kit.owner(f"{i}"), "hello", OPTIONS) for i in range(1, 9)]
+    jobs += [
+        kit.controller.desk.send(kit.owner(f"{i}"), "hello", OPTIONS) for i in range(1, WAITING + 1)
+    ]
     late = kit.owner("late")
     with pytest.raises(BusyError):
         kit.controller.desk.send(late, "hello", OPTIONS)
