@@ -5,12 +5,12 @@ Knows nothing of engines or replies being made. A guest has one conversation, in
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.check import Check
 from app.history import History
-from app.records import Conversation, StoredMessage
+from app.records import Conversation, Found, StoredMessage
 from app.session import Session
 from app.transcript import Stored, Transcript
 from specdec.errors import HistoryError, SettingError
@@ -51,9 +51,21 @@ class Chats:
         return Thread(found.id, found.title, found.system, rows, writing)
 
     def list(self, session: Session) -> list[Conversation]:
-        """Earlier ones, the latest first. Raises SettingError for a guest."""
+        """Pinned ones, then the latest first. Raises SettingError for a guest."""
         owner_only(session)
         return self._history.conversations()
+
+    def found(self, session: Session) -> Sequence[Found]:
+        """Those that hold what this tab searches for. Raises SettingError for a guest."""
+        owner_only(session)
+        return self._history.search(session.search)
+
+    def pin(self, session: Session, conversation: str) -> None:
+        """Pin it, or unpin it. Raises SettingError for a guest, HistoryError when it is gone."""
+        owner_only(session)
+        known = self._history.conversation(conversation)
+        if known is None or not self._history.pin(conversation, not known.pinned):
+            raise HistoryError("This conversation is gone.", "Choose another from the list.")
 
     def open(self, session: Session, conversation: str) -> None:
         """Show an earlier one. Raises SettingError for a guest, HistoryError when it is gone."""

@@ -18,6 +18,7 @@ from app.line import Job, Line, watch
 from app.live import Live
 from app.loader import SUPERSEDED, Loader, LoadView
 from app.race import RaceView, race
+from app.records import Conversation, StoredMessage
 from app.session import LINGER_S, Access, Session, Sessions
 from app.settings import SamplingSettings, SettingsFile
 from app.verifying import Verifier
@@ -154,6 +155,11 @@ class Controller:
         """What this tab shows."""
         shown = self.chats.thread(session, self.desk.writing(session))
         return replace(shown, checks=self.verifier.checks(session))
+
+    def stored(self, conversation: str) -> tuple[Conversation, Sequence[StoredMessage]] | None:
+        """One of the owner's conversations as stored; the caller has seen to who asks."""
+        found = self._history.conversation(conversation)
+        return None if found is None else (found, self._history.messages(conversation))
 
     def live(self, job: Job[Live]) -> Live:
         """A reply now, with what it waits for."""

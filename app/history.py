@@ -14,14 +14,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from app import search
 from app.database import Database
 from app.records import Conversation as Conversation
+from app.records import Found, conversation_of, message_of
 from app.records import MessageRole as MessageRole
 from app.records import MessageState as MessageState
 from app.records import StoredMessage as StoredMessage
-from app.records import conversation_of, message_of
 from app.records import title_of as title_of
 from specdec.errors import HistoryError
+
+ORDER = "ORDER BY pinned DESC, updated DESC, id"
+HOLDS = (
+    "(holds(c.title, ?) OR EXISTS (SELECT 1 FROM messages m"
+    " WHERE m.conversation = c.id AND holds(m.content, ?)))"
+)
 
 
 class History:
@@ -42,10 +49,23 @@ class History:
     # --- conversations --------------------------------------------------------------------------
 
     def conversations(self) -> list[Conversation]:
-        """All conversations, the latest first."""
+        """All conversations: pinned ones, then the others, the latest first."""
         with self._database.transaction() as db:
-            rows = db.execute("SELECT * FROM conversations ORDER BY updated DESC, id").fetchall()
+            rows = db.execute(f"SELECT * FROM conversations {ORDER}").fetchall()
         return [conversation_of(row) for row in rows]
+
+    def search(self, query: str) -> list[Found]:
+        """Those in whose title and messages every word of `query` is, in the same order.
+
+        A scan: no index has to be kept, and what is deleted lies in none.
+        """
+        wanted = search.words(query)
+        where = " AND ".join([HOLDS] * len(wanted)) or "TRUE"
+        twice = [word for word in wanted for _ in (1, 2)]
+        with self._database.transaction() as db:
+            db.create_function("holds", 2, search.holds, deterministic=True)
+            rows = db.execute(f"SELECT * FROM conversations c WHERE {where} {ORDER}", twice)
+            return [self._found(db, conversation_of(row), wanted) for row in rows.fetchall()]
 
     def conversation(self, conversation: str) -> Conversation | None:
         """One conversation, None when it is gone."""
@@ -61,7 +81,8 @@ class History:
         made = Conversation(uuid.uuid4().hex, title, now, now, system, dict(settings or {}))
         with self._database.transaction() as db:
             db.execute(
-                "INSERT INTO conversations VALUES (?, ?, ?, ?, ?, ?)",
+                "INSERT INTO conversations (id, title, created, updated, system, settings)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
                 (made.id, title, now, now, system, _dump(made.settings)),
             )
         return made
@@ -69,6 +90,12 @@ class History:
     def rename(self, conversation: str, title: str) -> bool:
         """False when the conversation is gone."""
         return self._set(conversation, "title", title)
+
+    def pin(self, conversation: str, pinned: bool) -> bool:
+        """Keep it at the top, or no longer; False when it is gone."""
+        with self._database.transaction() as db:
+            row = (int(pinned), conversation)
+            return db.execute("UPDATE conversations SET pinned = ? WHERE id = ?", row).rowcount > 0
 
     def set_system(self, conversation: str, system: str) -> bool:
         """False when the conversation is gone."""
@@ -176,6 +203,17 @@ class History:
         self._database.close()
 
     # --- inside ---------------------------------------------------------------------------------
+
+    def _found(self, db: sqlite3.Connection, it: Conversation, wanted: Sequence[str]) -> Found:
+        for word in wanted:
+            if not search.holds(it.title, word):
+                row = db.execute(
+                    "SELECT content FROM messages WHERE conversation = ? AND holds(content, ?)"
+                    " ORDER BY id LIMIT 1",
+                    (it.id, word),
+                ).fetchone()
+                return Found(it, search.excerpt(row["content"], word))
+        return Found(it, "")
 
     def _set(self, conversation: str, column: str, value: str) -> bool:
         with self._database.transaction() as db:

@@ -43,6 +43,10 @@ MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "CREATE INDEX messages_by_conversation ON messages (conversation, id)",
         ),
     ),
+    (
+        "0003_pinned",
+        ("ALTER TABLE conversations ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0",),
+    ),
 )
 
 

@@ -23,6 +23,15 @@ class Conversation:
     updated: float
     system: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
+    pinned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A conversation that a search found, and where: "" when its title holds it."""
+
+    conversation: Conversation
+    excerpt: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +59,8 @@ def title_of(text: str) -> str:
 
 
 def conversation_of(row: sqlite3.Row) -> Conversation:
-    return Conversation(**{**dict(row), "settings": json.loads(row["settings"])})
+    values = {"settings": json.loads(row["settings"]), "pinned": bool(row["pinned"])}
+    return Conversation(**{**dict(row), **values})
 
 
 def message_of(row: sqlite3.Row) -> StoredMessage:

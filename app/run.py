@@ -87,6 +87,7 @@ def _start(
         say(notice)
 
     from app.api.routes import make_api
+    from app.downloads import make_downloads
     from app.health import health
     from app.server import Server, make_site
     from app.ui import page
@@ -97,7 +98,7 @@ def _start(
         access,
         lambda: health(engine.status()),
         page.look(),
-        make_api(controller),
+        (make_api(controller), make_downloads(controller)),
     )
     server = Server(site, listener)
     server.start()

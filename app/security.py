@@ -32,7 +32,9 @@ GUEST_PATHS = re.compile(
     r"|/gradio_api/heartbeat/[^/]+|/gradio_api/call/.+"
 )
 API_PATHS = re.compile(r"/v1/(models|models/.+|chat/completions|completions)")
-OWNER_PATHS = re.compile(GUEST_PATHS.pattern + r"|/gradio_api/file=.+")
+OWNER_PATHS = re.compile(
+    GUEST_PATHS.pattern + r"|/gradio_api/file=.+|/chats/[0-9a-f]{32}\.(md|json)"
+)
 
 HEADERS: Mapping[str, str] = {
     # gradio's own page has inline scripts and compiles `js=` handlers, hence the two "unsafe"

@@ -1,4 +1,4 @@
-"""The web server: gradio's page, /health and /v1 behind the gate, on a socket already bound.
+"""The web server: gradio's page and our own routes behind the gate, on a bound socket.
 
 Knows the page only as a `gr.Blocks`, and the engine only through `health`.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,7 +49,7 @@ def make_site(
     access: Access,
     health: Health,
     look: Mapping[str, Any] | None = None,
-    api: APIRouter | None = None,
+    routers: Sequence[APIRouter] = (),
 ) -> Site:
     """The whole ASGI application. `look` is theme, css, head and the like for gradio's mount."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
@@ -59,8 +59,8 @@ def make_site(
         found = health()
         return found if request.scope[ROLE] == "owner" else {"state": found["state"]}
 
-    if api is not None:
-        app.include_router(api)
+    for router in routers:
+        app.include_router(router)
     page.queue(max_size=QUEUE_SIZE, default_concurrency_limit=CONCURRENCY, api_open=False)
     gr.mount_gradio_app(
         app,

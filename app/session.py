@@ -23,11 +23,15 @@ FORGET_S = 3600.0
 
 @dataclass
 class Session:
-    """One tab. `conversation` is an id in the history, "" for a new one; guests use `passing`."""
+    """One tab. `conversation` is an id in the history, "" for a new one; guests use `passing`.
+
+    `search` is what the list is narrowed to.
+    """
 
     key: str
     role: Access
     conversation: str = ""
+    search: str = ""
     passing: Passing = field(init=False)
 
     def __post_init__(self) -> None:

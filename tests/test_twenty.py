@@ -62,7 +62,7 @@ def test_twenty_programs_each_get_their_own_reply(
 ) -> None:
     listener = ports.listen("127.0.0.1", 0)
     api = make_api(controller)
-    site = make_site(small_page(Visits()), Access(), lambda: {"state": "x"}, api=api)
+    site = make_site(small_page(Visits()), Access(), lambda: {"state": "x"}, routers=(api,))
     server = Server(site, listener)
     server.start()
     url = f"{ports.address(listener)}/v1"

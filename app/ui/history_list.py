@@ -10,7 +10,7 @@ from typing import Any
 import gradio as gr
 
 from app.controller import Controller
-from app.records import Conversation
+from app.records import Conversation, Found
 from app.session import Session
 from app.ui import theme
 from app.ui.visit import said, session_of
@@ -21,6 +21,7 @@ Update = dict[Any, Any]
 BIND = """
 window.specdec.bind(element, (act, data) => {
   if (act === 'open') trigger('open', data);
+  if (act === 'pin') trigger('pin', data);
   if (act === 'rename') {
     const title = prompt('New title', data.title);
     if (title) trigger('rename', {id: data.id, title: title});
@@ -36,11 +37,12 @@ class HistoryList:
 
     side: Any
     new: Any
+    search: Any
     chats: Any
 
 
 def layout() -> HistoryList:
-    """Logo, the button for a new conversation, the list."""
+    """Logo, the button for a new conversation, the search, the list."""
     with gr.Sidebar(open=False, width=272, elem_id="history") as side:
         gr.HTML(
             f'<div class="brand">{theme.logo()}<span>specdec</span></div>',
@@ -48,26 +50,51 @@ def layout() -> HistoryList:
             apply_default_css=False,
         )
         new = gr.Button("New conversation", elem_id="new", variant="secondary")
+        search = gr.Textbox(
+            label="Search",
+            show_label=False,
+            placeholder="Search",
+            lines=1,
+            max_lines=1,
+            container=False,
+            elem_id="search",
+        )
         chats = gr.HTML("", elem_id="chats", js_on_load=BIND, apply_default_css=False)
-    return HistoryList(side, new, chats)
+    return HistoryList(side, new, search, chats)
 
 
-def list_html(conversations: Sequence[Conversation], current: str) -> str:
-    """Titles, the latest first; the one shown is marked."""
-    if not conversations:
-        return '<p class="quiet">Your conversations are kept here, on this computer only.</p>'
-    items = "".join(
-        f'<li class="{"current" if c.id == current else ""}" data-id="{escape(c.id)}" '
-        f'data-title="{escape(c.title or "Untitled")}">'
-        f'<button type="button" data-act="open" class="open"'
-        f"{' aria-current=page' if c.id == current else ''}>"
-        f"{escape(c.title or 'Untitled')}</button>"
-        f'<button type="button" data-act="rename" aria-label="Rename {escape(c.title)}">✎</button>'
-        f'<button type="button" data-act="delete" aria-label="Delete {escape(c.title)}">✕</button>'
-        "</li>"
-        for c in conversations
-    )
+EMPTY = "Your conversations are kept here, on this computer only."
+NOTHING = "No conversation holds these words."
+
+
+def list_html(found: Sequence[Found], current: str, none: str = EMPTY) -> str:
+    """Titles in their order, with the place that a search found; the one shown is marked."""
+    if not found:
+        return f'<p class="quiet">{escape(none)}</p>'
+    items = "".join(_item(one.conversation, one.excerpt, current) for one in found)
     return f'<nav aria-label="Earlier conversations"><ul>{items}</ul></nav>'
+
+
+def _item(chat: Conversation, excerpt: str, current: str) -> str:
+    title, here = escape(chat.title or "Untitled"), chat.id == current
+    kinds = " ".join(["current"] * here + ["pinned"] * chat.pinned)
+    place = f"<small>{escape(excerpt)}</small>" if excerpt else ""
+    pin = "Unpin" if chat.pinned else "Pin"
+    return (
+        f'<li class="{kinds}" data-id="{escape(chat.id)}" data-title="{title}">'
+        f'<button type="button" data-act="open" class="open"'
+        f"{' aria-current=page' if here else ''}>{title}{place}</button>"
+        f'<button type="button" data-act="pin" aria-label="{pin} {title}" title="{pin}">'
+        f"{'★' if chat.pinned else '☆'}</button>"
+        f'<button type="button" data-act="rename" aria-label="Rename {title}" title="Rename">'
+        "✎</button>"
+        f'<a href="./chats/{escape(chat.id)}.md" download aria-label="Save {title} as Markdown"'
+        ' title="Save as Markdown">⇩</a>'
+        f'<a href="./chats/{escape(chat.id)}.json" download aria-label="Save {title} as JSON"'
+        ' title="Save as JSON, with token ids and figures">{}</a>'
+        f'<button type="button" data-act="delete" aria-label="Delete {title}" title="Delete">'
+        "✕</button></li>"
+    )
 
 
 class HistoryWiring:
@@ -91,11 +118,12 @@ class HistoryWiring:
         self.shown = shown
 
     def update(self, session: Session) -> Update:
-        """The list as this session may see it."""
+        """The list as this session may see it, narrowed to what it searches for."""
         if session.role != "owner":
             return {self.parts.chats: ""}
-        found = self.controller.chats.list(session)
-        return {self.parts.chats: list_html(found, session.conversation)}
+        found = self.controller.chats.found(session)
+        none = NOTHING if session.search.strip() else EMPTY
+        return {self.parts.chats: list_html(found, session.conversation, none)}
 
     def wire(self, outputs: list[Any], follow: Callable[..., Any]) -> None:
         """`follow` is what is done after a conversation is opened: watch its reply, if any."""
@@ -109,6 +137,8 @@ class HistoryWiring:
         opened.success(follow, mode, concurrency_limit=None, **quiet)
         self.parts.new.click(self.new, mode, **quiet)
         self.parts.chats.rename(self.rename, None, **quiet)
+        self.parts.chats.pin(self.pin, None, **quiet)
+        self.parts.search.change(self.search, self.parts.search, trigger_mode="always_last", **quiet)
         self.parts.chats.remove(self.remove, mode, **quiet)
 
     def open(self, event: gr.EventData, mode: str, request: gr.Request) -> Update:
@@ -126,6 +156,21 @@ class HistoryWiring:
             self.controller.chats.rename(session, str(event.id), str(event.title))
         except SpecdecError as error:
             return {self.chat.notice: said(error)}
+        return self.update(session)
+
+    def pin(self, event: gr.EventData, request: gr.Request) -> Update:
+        """Keep it at the top, or no longer."""
+        session = session_of(self.controller, request)
+        try:
+            self.controller.chats.pin(session, str(event.id))
+        except SpecdecError as error:
+            return {self.chat.notice: said(error)}
+        return self.update(session)
+
+    def search(self, query: str, request: gr.Request) -> Update:
+        """Narrow the list while somebody types."""
+        session = session_of(self.controller, request)
+        session.search = query
         return self.update(session)
 
     def _then(self, request: gr.Request, mode: str, act: Callable[[Session], None]) -> Update:

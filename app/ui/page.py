@@ -152,8 +152,9 @@ class _Page:
         if named == "new":
             return
         known = self.controller.chats.list(session)
-        chosen = next((c.id for c in known if c.id == named), known[0].id if known else "")
-        session.conversation = chosen
+        latest = max(known, key=lambda chat: chat.updated, default=None)
+        chosen = next((chat for chat in known if chat.id == named), latest)
+        session.conversation = chosen.id if chosen else ""
 
     async def follow(self, mode: str, request: gr.Request) -> AsyncIterator[Update]:
         """Watch the reply or the comparison of the conversation shown, if one goes on."""

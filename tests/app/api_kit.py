@@ -42,7 +42,7 @@ def serving(folder: Path, script: Script | None = None, shared: bool = False) ->
     listener = ports.listen("127.0.0.1", 0)
     access = Access(make_logins() if shared else ())
     api = make_api(kit.controller)
-    site = make_site(small_page(Visits()), access, lambda: {"state": "x"}, api=api)
+    site = make_site(small_page(Visits()), access, lambda: {"state": "x"}, routers=(api,))
     server = Server(site, listener)
     server.start()
     try:

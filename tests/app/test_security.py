@@ -16,6 +16,7 @@ import pytest
 
 from app.access import Access, make_logins
 from app.api.routes import make_api
+from app.downloads import make_downloads
 from app.login import COOKIE
 from app.security import MAX_BODY, role_of
 from app.server import make_site
@@ -23,7 +24,7 @@ from tests.app.desk_kit import Kit
 from tests.app.serving import Served, Visits, serving, small_page
 
 OPEN_TO_GUESTS = ("/", "/config", "/health", "/theme.css", "/gradio_api/info")
-OWNER_ONLY = ("/gradio_api/file=nothing",)
+OWNER_ONLY = ("/gradio_api/file=nothing", f"/chats/{'0' * 32}.md", f"/chats/{'0' * 32}.json")
 
 
 @pytest.fixture(scope="module")
@@ -41,12 +42,14 @@ def shared() -> Iterator[Served]:
 def all_routes(folder: Path) -> list[tuple[str, str]]:
     """(method, path) of every route the application has, gradio's and `/v1` included."""
     kit = Kit(folder)
-    api = make_api(kit.controller)
-    site = make_site(small_page(Visits()), Access(make_logins()), lambda: {"state": "x"}, api=api)
+    ours = (make_api(kit.controller), make_downloads(kit.controller))
+    site = make_site(
+        small_page(Visits()), Access(make_logins()), lambda: {"state": "x"}, routers=ours
+    )
     kit.close()
     found = sorted(set(_walk(site.gate.app.routes)))  # type: ignore[attr-defined]
     assert len(found) > 49, "the walk no longer sees gradio's routes"
-    assert ("POST", "/v1/chat/completions") in found
+    assert {("POST", "/v1/chat/completions"), ("GET", "/chats/{conversation}.md")} <= set(found)
     return found
 
 

@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 
 from app import ports
 from app.access import Access, Login
+from app.downloads import make_downloads
 from app.server import Server, make_site
 from app.ui import page
 from tests.app.desk_kit import Kit
@@ -43,7 +44,13 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
         kit = Kit(tmp_path, script, linger)
         listener = ports.listen("127.0.0.1", 0)
         access = Access(LOGINS if shared else ())
-        site = make_site(page.build(kit.controller), access, lambda: {"state": "x"}, page.look())
+        site = make_site(
+            page.build(kit.controller),
+            access,
+            lambda: {"state": "x"},
+            page.look(),
+            (make_downloads(kit.controller),),
+        )
         server = Server(site, listener)
         server.start()
         made.append((server, kit))

@@ -1,0 +1,34 @@
+"""`GET /chats/ID.md` and `/chats/ID.json`: the owner's conversations as files. Wiring only.
+
+The gate lets only the owner near (`app.security`).
+"""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.responses import PlainTextResponse, Response
+
+from app.controller import Controller
+from app.export import TYPES, Form, export, file_name
+
+
+def make_downloads(controller: Controller) -> APIRouter:
+    """The two routes."""
+    router = APIRouter()
+
+    def get(conversation: str, form: Form) -> Response:
+        found = controller.stored(conversation)
+        if found is None:
+            return PlainTextResponse("This conversation is gone.", 404)
+        headers = {"Content-Disposition": f'attachment; filename="{file_name(found[0], form)}"'}
+        return Response(export(*found, form), 200, headers, f"{TYPES[form]}; charset=utf-8")
+
+    @router.get("/chats/{conversation}.md")
+    def get_markdown(conversation: str) -> Response:
+        return get(conversation, "md")
+
+    @router.get("/chats/{conversation}.json")
+    def get_json(conversation: str) -> Response:
+        return get(conversation, "json")
+
+    return router
