@@ -45,6 +45,52 @@
     });
   }
 
+  const KEYS = [
+    ["Enter", "Send"],
+    ["Shift Enter", "New line"],
+    ["Esc", "Stop the reply"],
+    ["Ctrl K", "Search the conversations"],
+    ["?", "This list"],
+  ];
+
+  function help() {
+    let dialog = document.getElementById("keys");
+    if (!dialog) {
+      dialog = document.createElement("dialog");
+      dialog.id = "keys";
+      dialog.setAttribute("aria-label", "Keys");
+      const list = document.createElement("dl");
+      for (const [key, what] of KEYS) {
+        list.append(document.createElement("dt"), document.createElement("dd"));
+        list.children[list.children.length - 2].textContent = key;
+        list.lastChild.textContent = what;
+      }
+      dialog.append(list);
+      dialog.addEventListener("click", () => dialog.close());
+      document.body.append(dialog);
+    }
+    if (!dialog.open) dialog.showModal();
+  }
+
+  function search() {
+    const list = document.getElementById("history");
+    if (!list) return;
+    if (!list.classList.contains("open")) list.querySelector(".toggle-button").click();
+    requestAnimationFrame(() => document.querySelector("#search input, #search textarea")?.focus());
+  }
+
+  document.addEventListener("keydown", (event) => {
+    const typing = event.target.closest("input, textarea, [contenteditable], dialog");
+    if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
+      event.preventDefault();
+      search();
+    } else if (event.key === "Escape" && !event.target.closest("dialog")) {
+      document.getElementById("stop")?.click();
+    } else if (event.key === "?" && !typing) {
+      help();
+    }
+  });
+
   // On a phone the list covers the page: a choice folds it away.
   document.addEventListener("click", (event) => {
     const list = document.getElementById("history");

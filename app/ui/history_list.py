@@ -138,7 +138,9 @@ class HistoryWiring:
         self.parts.new.click(self.new, mode, **quiet)
         self.parts.chats.rename(self.rename, None, **quiet)
         self.parts.chats.pin(self.pin, None, **quiet)
-        self.parts.search.change(self.search, self.parts.search, trigger_mode="always_last", **quiet)
+        self.parts.search.change(
+            self.search, self.parts.search, trigger_mode="always_last", **quiet
+        )
         self.parts.chats.remove(self.remove, mode, **quiet)
 
     def open(self, event: gr.EventData, mode: str, request: gr.Request) -> Update:
