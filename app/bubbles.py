@@ -14,6 +14,7 @@ from app.live import Facts, Live, facts_from, facts_of
 from app.markup import Growing, to_html
 from app.records import StoredMessage
 from app.thoughts import split
+from app.token_view import token_view
 from app.view import Label
 from specdec.contract import ErrorInfo
 
@@ -27,7 +28,9 @@ WELCOME = (
 def thread(shown: Thread) -> str:
     """The stored turns; the reply being written is left to `live`."""
     turns = [
-        user(row) if row.role == "user" else reply(row, shown.checks.get(row.id))
+        user(row)
+        if row.role == "user"
+        else reply(row, shown.checks.get(row.id), row.id in shown.opened)
         for row in shown.rows
         if row.id != shown.writing
     ]
@@ -48,8 +51,8 @@ def user(row: StoredMessage) -> str:
     )
 
 
-def reply(row: StoredMessage, check: Check | None = None) -> str:
-    """A stored reply with the figures kept with it, and what Verify found of it."""
+def reply(row: StoredMessage, check: Check | None = None, opened: bool = False) -> str:
+    """A stored reply with the figures kept with it, what Verify found of it, and its tokens."""
     facts = facts_from(row.metrics, row.request)
     state = row.state
     mark = {"interrupted": "interrupted", "partial": "interrupted", "failed": "failed"}.get(state)
@@ -60,9 +63,10 @@ def reply(row: StoredMessage, check: Check | None = None) -> str:
         f'<article class="turn reply {state}" data-id="{row.id}" aria-label="Reply">'
         f'<div class="body">{body}</div>{_source(row.content)}'
         f"{error(facts.error) if facts.error else ''}{footer(facts, mark)}"
-        f"{checked(check) if check else ''}"
+        f"{checked(check) if check else ''}{_tokens(row) if opened else ''}"
         f"<div class='acts'>{_button('copy', 'Copy')}{_button('regenerate', 'Regenerate')}"
-        f"{_verify(row, check)}</div></article>"
+        f"{_verify(row, check)}{_button('tokens', 'Tokens') if row.request.get('trace') else ''}"
+        "</div></article>"
     )
 
 
@@ -74,6 +78,11 @@ def checked(check: Check) -> str:
         f'<p class="check {label.tone}" role="status" title="{escape(label.why)}">'
         f"<b>{escape(label.text)}</b>{why}</p>"
     )
+
+
+def _tokens(row: StoredMessage) -> str:
+    view = token_view(row.content, str(row.request.get("trace", "")))
+    return view or '<p class="note">Which rounds made this text was not kept.</p>'
 
 
 def _verify(row: StoredMessage, check: Check | None) -> str:

@@ -22,7 +22,7 @@ MAX_TITLE = 200
 class Thread:
     """The conversation a tab shows. `writing` is the id of the reply being made, if any.
 
-    `checks`: what Verify found, by the replies' ids.
+    `checks`: what Verify found, by the replies' ids; `opened`: replies whose tokens are shown.
     """
 
     conversation: str = ""
@@ -31,6 +31,7 @@ class Thread:
     rows: tuple[StoredMessage, ...] = ()
     writing: int | None = None
     checks: Mapping[int, Check] = field(default_factory=dict)
+    opened: frozenset[int] = frozenset()
 
 
 class Chats:

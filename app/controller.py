@@ -154,7 +154,8 @@ class Controller:
     def thread(self, session: Session) -> Thread:
         """What this tab shows."""
         shown = self.chats.thread(session, self.desk.writing(session))
-        return replace(shown, checks=self.verifier.checks(session))
+        opened = frozenset(session.opened)
+        return replace(shown, checks=self.verifier.checks(session), opened=opened)
 
     def stored(self, conversation: str) -> tuple[Conversation, Sequence[StoredMessage]] | None:
         """One of the owner's conversations as stored; the caller has seen to who asks."""

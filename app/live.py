@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from app.trace import note
 from specdec.contract import (
     ErrorInfo,
     Event,
@@ -40,14 +41,15 @@ class Piece:
 class Live:
     """A snapshot of a reply being made. `metrics` follows the engine's clock, never the page's.
 
-    `rule` and `k` are the request's. `clock` is set at `Started` and serves only until the engine
-    reports its own first-token time.
+    `trace` has a word a round (`app.trace`). `rule` and `k` are the request's. `clock` is set at
+    `Started` and serves only until the engine reports its own first-token time.
     """
 
     stage: Stage = "waiting"
     text: str = ""
     ids: tuple[int, ...] = ()
     pieces: tuple[Piece, ...] = ()
+    trace: tuple[str, ...] = ()
     position: int = 0
     phase: Phase | None = None
     prefill: tuple[int, int] = (0, 0)
@@ -109,6 +111,7 @@ def _round(live: Live, event: Round) -> Live:
         stage="writing",
         text=live.text + event.text,
         pieces=live.pieces + pieces,
+        trace=(*live.trace, note(event)),
         ids=live.ids + event.ids,
     )
     if not event.ids:  # text that was held back; no round of its own

@@ -114,5 +114,6 @@ def stored_request(request: ChatRequest, live: Live, pair: Pair | None) -> dict[
     del row["metrics"]
     row["sampling"] = asdict(request.sampling)
     row["system"] = "".join(m.content for m in request.messages if m.role == "system")
+    row["trace"] = " ".join(live.trace)
     row["dtype"] = pair.dtype.value if pair else ""
     return row

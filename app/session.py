@@ -25,13 +25,14 @@ FORGET_S = 3600.0
 class Session:
     """One tab. `conversation` is an id in the history, "" for a new one; guests use `passing`.
 
-    `search` is what the list is narrowed to.
+    `search` is what the list is narrowed to, `opened` the replies whose tokens are shown.
     """
 
     key: str
     role: Access
     conversation: str = ""
     search: str = ""
+    opened: set[int] = field(default_factory=set)
     passing: Passing = field(init=False)
 
     def __post_init__(self) -> None:

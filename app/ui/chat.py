@@ -31,6 +31,7 @@ window.specdec.bind(element, (act, data) => {
   if (act === 'edit') trigger('edit', data);
   if (act === 'regenerate') trigger('regenerate', data);
   if (act === 'verify') trigger('verify', data);
+  if (act === 'tokens') trigger('tokens', data);
 });
 """
 OPEN_DRAWER = "() => document.querySelector('#drawer .toggle-button').click()"
@@ -139,6 +140,7 @@ class ChatWiring:
             trigger_mode="multiple",  # the click that stops it comes while it goes on
             **quiet,
         )
+        chat.thread.tokens(self.tokens, None, [chat.thread], **quiet)
         gr.on([chat.thread.edit], self.edit, None, outputs, **quiet)
         chat.cancel_edit.click(self.cancel_edit, None, outputs, **quiet)
         chat.stop.click(self.stop, None, None, **quiet)
@@ -229,6 +231,12 @@ class ChatWiring:
         yield {self.chat.notice: ""}
         async for update in self.follow_check(session, job):
             yield update
+
+    def tokens(self, event: gr.EventData, request: gr.Request) -> Update:
+        """Show where a reply's tokens came from, or no longer."""
+        session = session_of(self.controller, request)
+        session.opened ^= {int(event.id)}
+        return {self.chat.thread: bubbles.thread(self.controller.thread(session))}
 
     async def follow_check(self, session: Session, job: Job[Check]) -> AsyncIterator[Update]:
         """Show where a comparison stands, until the tab shows another conversation."""

@@ -43,9 +43,7 @@ def all_routes(folder: Path) -> list[tuple[str, str]]:
     """(method, path) of every route the application has, gradio's and `/v1` included."""
     kit = Kit(folder)
     ours = (make_api(kit.controller), make_downloads(kit.controller))
-    site = make_site(
-        small_page(Visits()), Access(make_logins()), lambda: {"state": "x"}, routers=ours
-    )
+    site = make_site(small_page(Visits()), Access(make_logins()), dict, routers=ours)
     kit.close()
     found = sorted(set(_walk(site.gate.app.routes)))  # type: ignore[attr-defined]
     assert len(found) > 49, "the walk no longer sees gradio's routes"

@@ -56,3 +56,18 @@ def test_a_comparison_outlives_a_reload_and_can_be_stopped(
     expect(reply.get_by_role("button", name="Stop comparing")).to_be_visible()
     go.set()
     expect(reply.locator(".check.on")).to_contain_text("verified: identical")
+
+
+def test_the_tokens_of_a_reply_are_shown_and_hidden(serve: Serve, tab: Page) -> None:
+    served = serve(Script(token_s=0.005))
+    visit(tab, served)
+    send(tab, "hello")
+    settled(tab)
+    reply = tab.locator("#thread .turn.reply")
+    reply.get_by_role("button", name="Tokens").click()
+    expect(reply.locator(".tokens .kept").nth(1)).to_be_visible()
+    expect(reply.locator(".tokens .depths li").first).to_contain_text("% of")
+    said = "".join(reply.locator(".tokens pre").all_inner_texts())
+    assert "Every round keeps at least one token." in said
+    reply.get_by_role("button", name="Tokens").click()
+    expect(reply.locator(".tokens")).to_have_count(0)
