@@ -47,7 +47,7 @@ def _rounds(text: str, rounds: tuple[Made, ...]) -> str:
 def _plot(rounds: tuple[Made, ...]) -> str:
     """A bar a depth; the figures stand beside, for whoever cannot see bars."""
     rows = "".join(
-        f"<li><span>{depth}</span><meter min='0' max='1' value='{kept / tried:.3f}'></meter>"
+        f"<li><span>{depth}</span><progress max='1' value='{kept / tried:.3f}'></progress>"
         f"<span>{kept / tried:.0%} of {tried}</span></li>"
         for depth, (tried, kept) in enumerate(depths(rounds), 1)
         if tried
