@@ -14,6 +14,7 @@ from app.chats import Chats, Thread, owner_only
 from app.desk import Desk, Options
 from app.errands import Errands
 from app.history import History
+from app.importing import read_saved
 from app.line import Job, Line, watch
 from app.live import Live
 from app.loader import SUPERSEDED, Loader, LoadView
@@ -161,6 +162,14 @@ class Controller:
         """One of the owner's conversations as stored; the caller has seen to who asks."""
         found = self._history.conversation(conversation)
         return None if found is None else (found, self._history.messages(conversation))
+
+    def restore(self, text: bytes) -> Conversation:
+        """Store a saved conversation as a new one; the caller has seen to who asks.
+
+        Raises SettingError for a file that is none, HistoryError when it cannot be stored.
+        """
+        saved = read_saved(text)
+        return self._history.restore(saved.title, saved.system, saved.pinned, saved.rows())
 
     def live(self, job: Job[Live]) -> Live:
         """A reply now, with what it waits for."""

@@ -1,4 +1,4 @@
-"""`GET /chats/ID.md` and `/chats/ID.json`: the owner's conversations as files. Wiring only.
+"""`GET /chats/ID.md`, `/chats/ID.json`, `POST /chats`: conversations as files. Wiring only.
 
 The gate lets only the owner near (`app.security`).
 """
@@ -6,14 +6,16 @@ The gate lets only the owner near (`app.security`).
 from __future__ import annotations
 
 from fastapi import APIRouter
-from starlette.responses import PlainTextResponse, Response
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from app.controller import Controller
 from app.export import TYPES, Form, export, file_name
+from specdec.errors import SpecdecError
 
 
 def make_downloads(controller: Controller) -> APIRouter:
-    """The two routes."""
+    """The routes."""
     router = APIRouter()
 
     def get(conversation: str, form: Form) -> Response:
@@ -30,5 +32,13 @@ def make_downloads(controller: Controller) -> APIRouter:
     @router.get("/chats/{conversation}.json")
     def get_json(conversation: str) -> Response:
         return get(conversation, "json")
+
+    @router.post("/chats")
+    async def post(request: Request) -> Response:
+        try:
+            made = controller.restore(await request.body())
+        except SpecdecError as error:
+            return PlainTextResponse(str(error), 400)
+        return JSONResponse({"id": made.id}, 201)
 
     return router

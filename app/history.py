@@ -91,6 +91,23 @@ class History:
         """False when the conversation is gone."""
         return self._set(conversation, "title", title)
 
+    def restore(
+        self, title: str, system: str, pinned: bool, rows: Sequence[StoredMessage]
+    ) -> Conversation:
+        """A new conversation with these turns, all or nothing."""
+        made = Conversation(uuid.uuid4().hex, title, now := time.time(), now, system, {}, pinned)
+        with self._database.transaction() as db:
+            db.execute(
+                "INSERT INTO conversations (id, title, created, updated, system, pinned)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                (made.id, title, now, now, system, int(pinned)),
+            )
+            for row in rows:
+                _insert(
+                    db, made.id, row.role, row.content, row.ids, row.state, row.metrics, row.request
+                )
+        return made
+
     def pin(self, conversation: str, pinned: bool) -> bool:
         """Keep it at the top, or no longer; False when it is gone."""
         with self._database.transaction() as db:

@@ -33,7 +33,7 @@ GUEST_PATHS = re.compile(
 )
 API_PATHS = re.compile(r"/v1/(models|models/.+|chat/completions|completions)")
 OWNER_PATHS = re.compile(
-    GUEST_PATHS.pattern + r"|/gradio_api/file=.+|/chats/[0-9a-f]{32}\.(md|json)"
+    GUEST_PATHS.pattern + r"|/gradio_api/file=.+|/chats|/chats/[0-9a-f]{32}\.(md|json)"
 )
 
 HEADERS: Mapping[str, str] = {

@@ -45,6 +45,16 @@
     });
   }
 
+  // A saved conversation is posted as it is; the server reads it and says what is wrong with it.
+  document.addEventListener("change", async (event) => {
+    const input = event.target.closest("[data-import]");
+    if (!input || !input.files.length) return;
+    const answer = await fetch("./chats", { method: "POST", body: await input.files[0].text() });
+    input.value = "";
+    if (!answer.ok) return alert(await answer.text());
+    location.search = "?c=" + (await answer.json()).id;
+  });
+
   const KEYS = [
     ["Enter", "Send"],
     ["Shift Enter", "New line"],

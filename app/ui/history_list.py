@@ -60,9 +60,14 @@ def layout() -> HistoryList:
             elem_id="search",
         )
         chats = gr.HTML("", elem_id="chats", js_on_load=BIND, apply_default_css=False)
+        gr.HTML(IMPORT, js_on_load=None, apply_default_css=False)
     return HistoryList(side, new, search, chats)
 
 
+IMPORT = (
+    '<label class="import">Import a saved conversation'
+    '<input type="file" accept=".json,application/json" data-import></label>'
+)
 EMPTY = "Your conversations are kept here, on this computer only."
 NOTHING = "No conversation holds these words."
 

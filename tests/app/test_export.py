@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
-from app import ports
+from app import bubbles, ports
 from app.access import Access, make_logins
+from app.check import made_by
+from app.desk import Options
 from app.downloads import make_downloads
 from app.export import as_json, as_markdown, file_name
 from app.records import Conversation, StoredMessage
 from app.server import Server, make_site
-from tests.app.desk_kit import Kit
+from specdec.contract import Sampling
+from specdec.errors import SettingError
+from tests.app.desk_kit import Kit, finish
 from tests.app.serving import Visits, small_page
 
 CHAT = Conversation("a" * 32, "Grüße: a/b?", 1.0, 2.0, "Be kind", {}, True)
@@ -47,6 +53,76 @@ def test_a_name_that_every_file_system_takes(title: str, name: str) -> None:
     assert file_name(Conversation("a", title, 0, 0), "md") == name
 
 
+def test_what_was_saved_is_read_back_as_a_new_conversation(kit: Kit) -> None:
+    made = kit.controller.restore(as_json(CHAT, ROWS).encode())
+    assert made.id != CHAT.id
+    found = kit.controller.stored(made.id)
+    assert found is not None
+    back, rows = found
+    assert (back.title, back.system, back.pinned) == (CHAT.title, CHAT.system, True)
+    bare = [replace(row, id=0, conversation="", created=0.0) for row in (*rows, *ROWS)]
+    assert bare[:2] == bare[2:]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "JSON"),
+        ("{}", "format"),
+        ('{"format": "other"}', "format"),
+        ('{"format": "specdec-chat 1", "messages": [{"role": "tool", "content": ""}]}', "0.role"),
+        ('{"format": "specdec-chat 1", "messages": [{"role": "user"}]}', "0.content"),
+        (
+            '{"format": "specdec-chat 1",'
+            ' "messages": [{"role": "user", "content": "", "ids": [-1]}]}',
+            "ids.0",
+        ),
+    ],
+)
+def test_another_file_is_refused_by_its_field_and_nothing_is_stored(
+    kit: Kit, text: str, said: str
+) -> None:
+    with pytest.raises(SettingError, match=said):
+        kit.controller.restore(text.encode())
+    assert kit.history.conversations() == []
+
+
+@pytest.mark.parametrize(
+    ("metrics", "asked"),
+    [
+        ({"new_tokens": "many"}, {}),
+        ({"rounds": None}, {}),
+        ({}, {"mode": "warp"}),
+        ({}, {"error": 5}),
+        ({}, {"error": {"kind": "x"}}),
+        ({}, {"notices": 5}),
+        ({}, {"reason": "bored"}),
+        ({}, {"trace": 5}),
+        ({}, {"sampling": {"temperature": "hot"}}),
+        ({}, {"sampling": {"temperature": 99}}),
+    ],
+)
+def test_what_could_not_be_shown_later_is_refused_now(
+    kit: Kit, metrics: dict[str, Any], asked: dict[str, Any]
+) -> None:
+    row = replace(ROWS[1], metrics=metrics, request=asked)
+    with pytest.raises(SettingError, match=r"messages\.0"):
+        kit.controller.restore(as_json(CHAT, [row]).encode())
+
+
+def test_a_reply_of_this_program_is_shown_as_before(kit: Kit) -> None:
+    finish(kit.controller.start())
+    finish(kit.controller.desk.send(kit.owner(), "hello", Options(Sampling(stop=("x",)))))
+    found = kit.controller.stored(kit.owner().conversation)
+    assert found is not None
+    made = kit.controller.restore(as_json(*found).encode())
+    shown = [bubbles.reply(replace(found[1][1], id=1))]
+    back = kit.controller.stored(made.id)
+    assert back is not None
+    assert [bubbles.reply(replace(back[1][1], id=1))] == shown
+    assert made_by(back[1], back[1][1]).ids == found[1][1].ids
+
+
 def test_the_owner_has_the_file_and_nobody_else(kit: Kit, tmp_path: Path) -> None:
     chat = kit.history.create().id
     kit.history.add_turn(chat, 'quote " and\r\nline')
@@ -67,8 +143,16 @@ def test_the_owner_has_the_file_and_nobody_else(kit: Kit, tmp_path: Path) -> Non
                 if login.role == "guest":
                     assert answer.status_code == 404
                     assert "quote" not in answer.text
+                    assert client.post("/chats", content=as_json(CHAT, ROWS)).status_code == 404
                     continue
                 assert answer.json()["messages"][0]["content"] == 'quote " and\r\nline'
+                posted = client.post("/chats", content=answer.content)
+                assert posted.status_code == 201
+                assert len(kit.history.conversations()) == 2
+                evil = {"origin": "http://evil.example"}
+                assert client.post("/chats", content="{}", headers=evil).status_code == 403
+                refused = client.post("/chats", content="{}")
+                assert (refused.status_code, "saved by this" in refused.text) == (400, True)
                 said = answer.headers["content-disposition"]
                 assert said == 'attachment; filename="quote-and.json"'
                 assert client.get(f"/chats/{'0' * 32}.md").status_code == 404

@@ -49,3 +49,14 @@ def test_conversations_are_searched_pinned_and_saved(serve: Serve, tab: Page) ->
         birds.get_by_role("link", name="Save Birds as JSON").click()
     row = json.loads(Path(saved.value.path()).read_text())
     assert (row["title"], row["pinned"]) == ("Birds", True)
+
+    row["title"] = "Birds again"
+    tab.set_input_files(
+        "[data-import]", {"name": "x.json", "mimeType": "", "buffer": json.dumps(row).encode()}
+    )
+    expect(tab.locator("#chats li.current")).to_contain_text("Birds again")
+    expect(tab.locator("#thread .turn.user")).to_contain_text("wrens")
+    tab.on("dialog", lambda dialog: dialog.accept())
+    with tab.expect_event("dialog") as refused:
+        tab.set_input_files("[data-import]", {"name": "x", "mimeType": "", "buffer": b"{}"})
+    assert "no conversation saved by this program" in refused.value.message

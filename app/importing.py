@@ -1,0 +1,90 @@
+"""A saved conversation read back: what `export` wrote as JSON, checked field by field."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
+
+from app.live import Facts, facts_from
+from app.records import MessageRole, MessageState, StoredMessage
+from specdec.contract import Sampling
+from specdec.errors import SettingError
+
+MOST = 20_000
+"""Messages of a file; far above any conversation."""
+
+
+class _Texts(BaseModel):
+    """What a reply's `request` holds beside its facts."""
+
+    system: str = ""
+    dtype: str = ""
+    trace: str = ""
+    sampling: Sampling | None = None
+
+
+class _Turn(BaseModel):
+    """A message. What is kept with a reply is shown later: it is looked at now."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    role: MessageRole
+    content: str
+    ids: tuple[Annotated[int, Field(ge=0, lt=2**31)], ...] = ()
+    state: MessageState = "complete"
+    metrics: dict[str, Any] = {}
+    request: dict[str, Any] = {}
+
+    @model_validator(mode="after")
+    def _as_shown(self) -> Self:
+        try:
+            facts = asdict(facts_from(self.metrics, self.request))
+        except (TypeError, ValueError, AttributeError) as error:
+            raise ValueError(f"its figures cannot be read: {error}") from error
+        TypeAdapter(Facts).validate_python(facts)
+        try:
+            _Texts.model_validate(self.request)
+        except SettingError as error:
+            raise ValueError(str(error)) from error
+        return self
+
+
+class Saved(BaseModel):
+    """A whole conversation; it gets an id of its own, so nothing that is here is replaced."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    format: Literal["specdec-chat 1"]
+    title: Annotated[str, Field(max_length=200)] = ""
+    system: str = ""
+    pinned: bool = False
+    messages: Annotated[tuple[_Turn, ...], Field(max_length=MOST)] = ()
+
+    def rows(self) -> list[StoredMessage]:
+        """Its turns, oldest first; their ids are given when they are stored."""
+        return [
+            StoredMessage(0, "", t.role, t.content, t.ids, t.state, t.metrics, t.request)
+            for t in self.messages
+        ]
+
+
+def read_saved(text: str | bytes) -> Saved:
+    """Raises SettingError naming the field of a file that `export` did not write."""
+    try:
+        return Saved.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"])) or "the file"
+        raise SettingError(
+            f"This is no conversation saved by this program: {place}: {first['msg']}.",
+            "Choose a .json file that was saved from the list of conversations.",
+        ) from error
