@@ -129,6 +129,20 @@ def footer(facts: Facts, mark: str | None, writing: bool = False) -> str:
     return notes + line
 
 
+def meter(used: int, context: int) -> str:
+    """How full the context is, after the last reply; nothing before the first."""
+    if not used or not context:
+        return ""
+    share = min(100, round(100 * used / context))
+    what = f"{used:,} of {context:,} tokens of context used"
+    tight = " tight" if share >= 85 else ""
+    return (
+        f'<div class="context{tight}" role="meter" aria-label="Context" aria-valuemin="0" '
+        f'aria-valuemax="{context}" aria-valuenow="{used}" aria-valuetext="{what}" title="{what}">'
+        f'<span>{what}</span><div class="bar"><i style="width: {share}%"></i></div></div>'
+    )
+
+
 def error(info: ErrorInfo) -> str:
     """One clear line and the way on."""
     hint = f" <span>{escape(info.hint)}</span>" if info.hint else ""

@@ -13,11 +13,10 @@ import gradio as gr
 
 from app import bubbles
 from app.chats import Thread
-from app.check import Check
 from app.controller import Controller
 from app.desk import Options
 from app.line import Job
-from app.live import Live
+from app.live import Facts, Live
 from app.markup import Growing
 from app.session import Session
 from app.ui.reply_settings import ReplySettings, options_of
@@ -54,6 +53,7 @@ class Chat:
     cancel_edit: Any
     clear: Any
     mode: Any
+    meter: Any
     edited: Any
 
 
@@ -96,11 +96,12 @@ def layout() -> Chat:
                 cancel_edit = gr.Button(
                     "Cancel editing", size="sm", visible=False, elem_id="cancel-edit", scale=0
                 )
+                meter = gr.HTML("", elem_id="meter", js_on_load=None, apply_default_css=False)
                 tune = gr.Button("Reply settings", size="sm", elem_id="tune", scale=0)
                 clear = gr.Button("Clear this conversation", size="sm", elem_id="clear", scale=0)
     tune.click(None, None, None, js=OPEN_DRAWER)
     edited = gr.State(0)
-    return Chat(thread, live, notice, box, send, stop, cancel_edit, clear, mode, edited)
+    return Chat(thread, live, notice, box, send, stop, cancel_edit, clear, mode, meter, edited)
 
 
 class ChatWiring:
@@ -132,15 +133,6 @@ class ChatWiring:
             **follow,
         )
         chat.thread.regenerate(self.regenerate, controls, **follow)
-        chat.thread.verify(
-            self.verify,
-            None,
-            [chat.thread, chat.notice],
-            concurrency_limit=None,
-            trigger_mode="multiple",  # the click that stops it comes while it goes on
-            **quiet,
-        )
-        chat.thread.tokens(self.tokens, None, [chat.thread], **quiet)
         gr.on([chat.thread.edit], self.edit, None, outputs, **quiet)
         chat.cancel_edit.click(self.cancel_edit, None, outputs, **quiet)
         chat.stop.click(self.stop, None, None, **quiet)
@@ -214,43 +206,9 @@ class ChatWiring:
         if self.controller.chats.place(session) == place:
             yield self.shown(session, mode)
 
-    async def verify(self, request: gr.Request, event: gr.EventData) -> AsyncIterator[Update]:
-        """Compare one reply with plain decoding; a second click stops it."""
-        session, message = session_of(self.controller, request), int(event.id)
-        verifier = self.controller.verifier
-        known = verifier.checks(session).get(message)
-        if known is not None and known.step != "done":
-            verifier.stop(session, message)  # whoever started it shows the end
-            yield {self.chat.notice: gr.skip()}
-            return
-        try:
-            job = verifier.start(session, message)
-        except SpecdecError as error:
-            yield {self.chat.notice: said(error)}
-            return
-        yield {self.chat.notice: ""}
-        async for update in self.follow_check(session, job):
-            yield update
-
-    def tokens(self, event: gr.EventData, request: gr.Request) -> Update:
-        """Show where a reply's tokens came from, or no longer."""
-        session = session_of(self.controller, request)
-        session.opened ^= {int(event.id)}
-        return {self.chat.thread: bubbles.thread(self.controller.thread(session))}
-
-    async def follow_check(self, session: Session, job: Job[Check]) -> AsyncIterator[Update]:
-        """Show where a comparison stands, until the tab shows another conversation."""
-        place = self.controller.chats.place(session)
-        async for _ in self.controller.verifier.watch(job):
-            if self.controller.chats.place(session) != place:
-                yield {self.chat.thread: gr.skip()}
-                return
-            thread = bubbles.thread(self.controller.thread(session))
-            yield {self.chat.thread: thread}
-
     def shown(self, session: Session, mode: str) -> Update:
         """Everything the chat tab shows, from what is stored."""
-        thread = self.controller.thread(session)
+        thread, last = self.controller.thread(session), last_facts(self.controller, session)
         writing = thread.writing is not None
         return {
             self.chat.thread: bubbles.thread(thread),
@@ -259,9 +217,15 @@ class ChatWiring:
             self.chat.send: gr.update(visible=not writing),
             self.chat.stop: gr.update(visible=writing),
             self.chat.cancel_edit: gr.update(visible=False),
-            self.pill: pill_html(self.controller, mode, last_facts(self.controller, session)),
+            self.chat.meter: self._meter(last),
+            self.pill: pill_html(self.controller, mode, last),
             **self.others(session),
         }
+
+    def _meter(self, last: Facts | None) -> str:
+        pair = self.controller.status().pair
+        used = last.metrics.prompt_tokens + last.metrics.new_tokens if last else 0
+        return bubbles.meter(used, pair.context if pair else 0)
 
     def stop(self, request: gr.Request) -> None:
         """The reply ends within one round; `follow` shows what is left of it."""

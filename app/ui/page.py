@@ -13,7 +13,7 @@ from app import bubbles
 from app.controller import Controller
 from app.desk import Options
 from app.session import Session
-from app.ui import chat, history_list, race, reply_settings, settings_panel
+from app.ui import chat, history_list, proof, race, reply_settings, settings_panel
 from app.ui.theme import look as look
 from app.ui.visit import last_facts, pill_html, session_of
 from app.view import Label
@@ -67,6 +67,8 @@ class _Page:
         outputs = [*_components(self.chat), self.pill, self.history.chats]
         outputs.remove(self.chat.mode)
         self.chatting.wire(outputs)
+        self.proof = proof.ProofWiring(self.controller, self.chat.thread, self.chat.notice)
+        self.proof.wire()
         history.wire(outputs, self.follow)
         race.RaceWiring(self.controller, self.race, self.settings).wire(self.chat.mode)
         self.loading.wire(self.chat.mode)
@@ -165,7 +167,7 @@ class _Page:
             yield {**self._shown(session, mode), **since}
             check = self.controller.verifier.running(session)
             if check is not None:
-                async for update in self.chatting.follow_check(session, check):
+                async for update in self.proof.follow(session, check):
                     yield update
             return
         async for update in self.chatting.follow(session, job, mode):

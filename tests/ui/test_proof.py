@@ -1,4 +1,4 @@
-"""Verify under a reply, in a real browser, over the fake engine."""
+"""Verify, Tokens and the context meter, in a real browser, over the fake engine."""
 
 from __future__ import annotations
 
@@ -71,3 +71,17 @@ def test_the_tokens_of_a_reply_are_shown_and_hidden(serve: Serve, tab: Page) -> 
     assert "Every round keeps at least one token." in said
     reply.get_by_role("button", name="Tokens").click()
     expect(reply.locator(".tokens")).to_have_count(0)
+
+
+def test_the_context_meter_fills_with_the_conversation(serve: Serve, tab: Page) -> None:
+    visit(tab, serve(Script(token_s=0.0)))
+    meter = tab.locator("#meter [role=meter]")
+    expect(meter).to_have_count(0)
+    send(tab, "hello")
+    settled(tab)
+    expect(meter).to_contain_text("tokens of context used")
+    before = int(meter.get_attribute("aria-valuenow") or 0)
+    send(tab, "hello again")
+    settled(tab, 2)
+    expect(meter).not_to_have_attribute("aria-valuenow", str(before))
+    assert int(meter.get_attribute("aria-valuenow") or 0) > before
