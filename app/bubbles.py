@@ -135,11 +135,12 @@ def meter(used: int, context: int) -> str:
         return ""
     share = min(100, round(100 * used / context))
     what = f"{used:,} of {context:,} tokens of context used"
+    short = f"{used:,} of {context:,} tokens"
     tight = " tight" if share >= 85 else ""
     return (
         f'<div class="context{tight}" role="meter" aria-label="Context" aria-valuemin="0" '
         f'aria-valuemax="{context}" aria-valuenow="{used}" aria-valuetext="{what}" title="{what}">'
-        f'<span>{what}</span><div class="bar"><i style="width: {share}%"></i></div></div>'
+        f'<span>{short}</span><div class="bar"><i style="width: {share}%"></i></div></div>'
     )
 
 

@@ -210,6 +210,7 @@ class ChatWiring:
         """Everything the chat tab shows, from what is stored."""
         thread, last = self.controller.thread(session), last_facts(self.controller, session)
         writing = thread.writing is not None
+        session.watching = thread.writing
         return {
             self.chat.thread: bubbles.thread(thread),
             self.chat.live: gr.skip() if writing else "",

@@ -162,9 +162,11 @@ class _Page:
         """Watch the reply or the comparison of the conversation shown, if one goes on."""
         session = session_of(self.controller, request)
         job = self.controller.desk.active(session)
-        if job is None:  # one may have ended since the turns were drawn
-            since = {self.chat.notice: gr.skip(), self.chat.cancel_edit: gr.skip()}
-            yield {**self._shown(session, mode), **since}
+        if job is None:
+            if session.watching is not None:  # it has ended since the turns were drawn
+                yield {**self._shown(session, mode), self.chat.notice: gr.skip()}
+            else:
+                yield {self.pill: self._label(session, mode)}
             check = self.controller.verifier.running(session)
             if check is not None:
                 async for update in self.proof.follow(session, check):
