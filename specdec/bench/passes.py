@@ -10,7 +10,10 @@ from collections.abc import Callable, Iterable
 from time import perf_counter
 from typing import Any
 
-METHODS = ("score", "score_tensor", "score_early", "prefill")
+METHODS = (
+    *("score", "score_tensor", "score_early", "prefill"),  # of a scorer
+    *("absorb", "fill", "read", "follow"),  # of a trained head
+)
 
 
 class Passes:

@@ -18,6 +18,7 @@ from specdec.bench.physics import read_bandwidth
 from specdec.bench.plan import Server
 from specdec.cli import main
 from specdec.errors import EngineError, SettingError
+from specdec.heads.runner import HeadRunner
 from specdec.registry import load_registry
 from specdec.request import Sampling
 from specdec.turn import Task
@@ -195,6 +196,16 @@ def test_passes_count_once_and_leave_the_classes_as_they_were(
         Still().score([1, 2])
         assert passes.seconds == 3.0  # one second a call, the failed one too
     assert (Still.score, Slow.score) == before
+
+
+def test_every_pass_of_a_head_is_counted() -> None:
+    work = ("absorb", "fill", "read", "follow")
+    before = [vars(HeadRunner)[name] for name in work]
+    with Passes([HeadRunner]):
+        assert all(
+            vars(HeadRunner)[name] is not method for name, method in zip(work, before, strict=True)
+        )
+    assert [vars(HeadRunner)[name] for name in work] == before
 
 
 def test_memory_is_read_at_some_speed() -> None:
