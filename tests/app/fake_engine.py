@@ -226,7 +226,7 @@ class FakeEngine:
                 now - started, made, after_first,
             )  # fmt: skip
             if script.hold is not None:
-                script.hold.wait(10)
+                script.hold.wait(30)
             if script.notice_at == rounds:
                 yield Notice("Speculation is off for now: it does not pay here.")
             if script.fail_after is not None and made >= script.fail_after:

@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 from app.line import Job
 from app.live import Live
 from app.session import Session
-from tests.app.desk_kit import until
+from tests.app.desk_kit import held, until
 from tests.app.fake_engine import Script
 from tests.ui.steps import Serve, send, settled, visit
 
@@ -16,13 +16,15 @@ pytestmark = pytest.mark.ui
 
 
 def test_a_reload_shows_the_reply_going_on(serve: Serve, tab: Page) -> None:
-    served = serve(Script(token_s=0.1))
+    served = serve()
+    go = held(served.kit)
     visit(tab, served)
     send(tab, "hello")
     expect(tab.locator("#live .writing")).to_be_visible()
     until(lambda: tab.evaluate("location.search").startswith("?c="))
     tab.reload()
     expect(tab.locator("#live .writing")).to_be_visible()
+    go.set()
     settled(tab)
     assert len(served.kit.engine.requests) == 1
     assert served.kit.history.messages(served.kit.history.conversations()[0].id)[1].state == (
@@ -31,12 +33,14 @@ def test_a_reload_shows_the_reply_going_on(serve: Serve, tab: Page) -> None:
 
 
 def test_a_tab_closed_in_mid_answer_loses_nothing(serve: Serve, tab: Page) -> None:
-    served = serve(Script(token_s=0.02))
+    served = serve()
+    go = held(served.kit)
     visit(tab, served)
     send(tab, "hello")
     expect(tab.locator("#live .writing")).to_be_visible()
     other = tab.context.new_page()
     tab.goto("about:blank")
+    go.set()
     visit(other, served)
     settled(other)
     expect(other.locator("#thread .turn.user")).to_contain_text("hello")
@@ -47,7 +51,8 @@ def test_a_reply_that_ends_while_its_turns_are_drawn_is_shown(
     serve: Serve, tab: Page, way: str
 ) -> None:
     """Between drawing and watching lies a trip to the browser; the landing CI once met it."""
-    served = serve(Script(token_s=0.1))
+    served = serve()
+    go = held(served.kit)
     visit(tab, served)
     send(tab, "hello")
     expect(tab.locator("#live .writing")).to_be_visible()
@@ -57,6 +62,7 @@ def test_a_reply_that_ends_while_its_turns_are_drawn_is_shown(
     def late(session: Session) -> Job[Live] | None:
         job = active(session)
         if job is not None:
+            go.set()
             assert job.done.wait(20)
         return active(session)
 
@@ -86,7 +92,8 @@ def test_a_closed_tab_frees_the_engine_within_seconds(serve: Serve, tab: Page) -
 
 
 def test_a_reply_goes_on_while_another_conversation_is_shown(serve: Serve, tab: Page) -> None:
-    served = serve(Script(token_s=0.1))
+    served = serve()
+    go = held(served.kit)
     visit(tab, served)
     tab.click("#tune")
     tab.fill("#system textarea", "Be brief")
@@ -102,5 +109,6 @@ def test_a_reply_goes_on_while_another_conversation_is_shown(serve: Serve, tab: 
     expect(tab.locator("#live .writing")).to_be_visible()
     expect(tab.locator("#system textarea")).to_have_value("Be brief")
     expect(tab.locator("#stop")).to_be_visible()
+    go.set()
     settled(tab)
     assert len(served.kit.engine.requests) == 1
