@@ -10,6 +10,8 @@ AROUND = 42
 """Characters shown on either side of what was found."""
 MOST_WORDS = 12
 
+_MARKS = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]")
+
 
 def words(query: str) -> tuple[str, ...]:
     """What is looked for: every word must be somewhere in a conversation; "in quotes" is one."""
@@ -19,9 +21,9 @@ def words(query: str) -> tuple[str, ...]:
 
 def fold(text: str) -> str:
     """Text as it is compared: no case, no accents, blanks as one space."""
-    split = unicodedata.normalize("NFKD", text.casefold())
-    plain = "".join(mark for mark in split if not unicodedata.combining(mark))
-    return " ".join(plain.split())
+    if text.isascii():  # most of what is searched, at every key
+        return " ".join(text.lower().split())
+    return " ".join(_MARKS.sub("", unicodedata.normalize("NFKD", text.casefold())).split())
 
 
 def holds(text: str, word: str) -> bool:
