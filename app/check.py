@@ -39,7 +39,12 @@ def made_by(rows: Sequence[StoredMessage], row: StoredMessage) -> Reply:
             "This reply was written by an earlier version of this program, which kept too little.",
             "Regenerate it; then it can be verified.",
         )
-    sampling = Sampling(**{**kept["sampling"], "stop": tuple(kept["sampling"]["stop"])})
+    try:
+        sampling = Sampling(**{**kept["sampling"], "stop": tuple(kept["sampling"]["stop"])})
+    except (TypeError, KeyError, ValueError) as error:
+        raise SettingError(
+            f"The settings of this reply cannot be read: {error!r}.", "Regenerate it."
+        ) from error
     before = [other for other in rows if other.id < row.id]
     request = ChatRequest(
         prompt_of(before, kept["system"]),
@@ -50,4 +55,4 @@ def made_by(rows: Sequence[StoredMessage], row: StoredMessage) -> Reply:
         fresh=True,
         runner=facts.runner or "auto",
     )
-    return Reply(request, row.ids, facts.reason or "")
+    return Reply(request, row.ids, facts.reason or "", facts.prompt)

@@ -44,8 +44,9 @@ class Controller:
         self._line = Line()
         self._loader = Loader(engine, settings)
         self.chats = Chats(history)
-        self.desk = Desk(engine, self._loader, self._line, self.chats, self._sessions.gone)
-        self.verifier = Verifier(engine, self._line, self.chats, self._sessions.gone)
+        gone = self._sessions.gone
+        self.verifier = Verifier(engine, self._line, self.chats, gone)
+        self.desk = Desk(engine, self._loader, self._line, self.chats, gone, self.verifier.drop)
         self.errands = Errands(engine, self._loader, self._line, self.live)
         self._races: dict[str, Job[RaceView]] = {}  # by session key
         self._load: Job[LoadView] | None = None
@@ -191,6 +192,7 @@ class Controller:
         transcript = self.chats.existing(session)
         rows = transcript.messages() if transcript else []
         if transcript and rows:
+            self.verifier.drop(transcript.id)
             transcript.truncate_from(rows[0].id)
             if session.role == "owner":
                 self._engine.forget(transcript.id)
@@ -199,6 +201,7 @@ class Controller:
         """Stop its reply and delete it for good. Raises SettingError for a guest."""
         owner_only(session)
         self.desk.stop_in(conversation)
+        self.verifier.drop(conversation)
         self.chats.delete(session, conversation)
         self._engine.forget(conversation)
 

@@ -53,12 +53,15 @@ class Desk:
         line: Line,
         chats: Chats,
         gone: Callable[[Session], bool],
+        dropped: Callable[[str, int], None],
     ) -> None:
+        """`dropped` hears of a transcript whose messages from an id on are gone."""
         self._engine = engine
         self._loader = loader
         self._line = line
         self._chats = chats
         self._gone = gone
+        self._dropped = dropped
         self._orders: dict[str, Order] = {}  # by transcript id, the latest
         self._lock = threading.RLock()
 
@@ -89,6 +92,7 @@ class Desk:
                 if message is None or message not in replies:
                     raise HistoryError("There is no such reply.", "Send a message first.")
                 transcript.truncate_from(message)
+                self._dropped(transcript.id, message)
             reply = transcript.add_reply(_asked(options))
             return self._order(session, transcript, reply.id, options)
 
@@ -101,6 +105,7 @@ class Desk:
             if not any(row.id == message and row.role == "user" for row in rows):
                 raise HistoryError("That message is gone.", "Reload the page.")
             transcript.truncate_from(message)
+            self._dropped(transcript.id, message)
             _, reply = transcript.add_turn(text, _asked(options))
             return self._order(session, transcript, reply.id, options)
 

@@ -6,6 +6,7 @@ The gate lets only the owner near (`app.security`).
 from __future__ import annotations
 
 from fastapi import APIRouter
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
@@ -36,7 +37,7 @@ def make_downloads(controller: Controller) -> APIRouter:
     @router.post("/chats")
     async def post(request: Request) -> Response:
         try:
-            made = controller.restore(await request.body())
+            made = await run_in_threadpool(controller.restore, await request.body())
         except SpecdecError as error:
             return PlainTextResponse(str(error), 400)
         return JSONResponse({"id": made.id}, 201)

@@ -18,7 +18,7 @@ from app.replies import run
 from specdec.contract import ChatEngine, ChatRequest, ErrorInfo, Failed, Phase
 from specdec.errors import PromptError, UnknownModelError
 
-LINGER_S = 5.0
+LINGER_S = 15.0
 """How long a reply goes on that nobody watches: a caller that went away says so, mostly."""
 
 log = logging.getLogger(__name__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from typing import Annotated, Any, Literal, Self
 
@@ -14,6 +15,7 @@ from pydantic import (
     model_validator,
 )
 
+from app import bubbles
 from app.live import Facts, facts_from
 from app.records import MessageRole, MessageState, StoredMessage
 from specdec.contract import Sampling
@@ -47,10 +49,16 @@ class _Turn(BaseModel):
     @model_validator(mode="after")
     def _as_shown(self) -> Self:
         try:
-            facts = asdict(facts_from(self.metrics, self.request))
-        except (TypeError, ValueError, AttributeError) as error:
-            raise ValueError(f"its figures cannot be read: {error}") from error
-        TypeAdapter(Facts).validate_python(facts)
+            facts = json.dumps(asdict(facts_from(self.metrics, self.request)))
+            TypeAdapter(Facts).validate_json(facts, strict=True)
+            row = StoredMessage(
+                1, "", self.role, self.content, self.ids, self.state, self.metrics, self.request
+            )
+            bubbles.reply(row, opened=True)
+        except ValidationError:
+            raise
+        except (TypeError, ValueError, AttributeError, ArithmeticError) as error:
+            raise ValueError(f"its figures cannot be shown: {error}") from error
         try:
             _Texts.model_validate(self.request)
         except SettingError as error:

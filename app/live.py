@@ -151,6 +151,7 @@ class Facts:
     error: ErrorInfo | None = None
     rule: Rule = "match"
     k: int | None = None
+    prompt: str = ""
 
 
 def facts_of(live: Live, target: str = "", draft: str = "") -> Facts:
@@ -179,6 +180,7 @@ def facts_of(live: Live, target: str = "", draft: str = "") -> Facts:
         error=live.error,
         rule=live.rule,
         k=live.k,
+        prompt=started.prompt,
     )
 
 
@@ -202,4 +204,5 @@ def facts_from(metrics: Any, request: Any) -> Facts:
         error=ErrorInfo(**error) if error else None,
         rule=request.get("rule", "match"),
         k=request.get("k"),
+        prompt=request.get("prompt", ""),
     )

@@ -116,4 +116,5 @@ def stored_request(request: ChatRequest, live: Live, pair: Pair | None) -> dict[
     row["system"] = "".join(m.content for m in request.messages if m.role == "system")
     row["trace"] = " ".join(live.trace)
     row["dtype"] = pair.dtype.value if pair else ""
+    row["device"] = pair.device.value if pair else ""
     return row

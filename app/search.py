@@ -15,8 +15,9 @@ _MARKS = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20
 
 def words(query: str) -> tuple[str, ...]:
     """What is looked for: every word must be somewhere in a conversation; "in quotes" is one."""
-    found = re.findall(r'"([^"]+)"|(\S+)', query)
-    return tuple(fold(quoted or single) for quoted, single in found)[:MOST_WORDS]
+    found = re.findall(r'"([^"]*)(?:"|$)|(\S+)', query)
+    folded = (fold(quoted or single) for quoted, single in found)
+    return tuple(word for word in folded if word)[:MOST_WORDS]
 
 
 def fold(text: str) -> str:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from specdec.contract import Round, Span, SpanKind
+from specdec.contract import MAX_K, Round, Span, SpanKind
 
 KINDS: dict[str, SpanKind] = {"k": "kept", "c": "corrected", "b": "bonus"}
 LETTERS: dict[SpanKind, str] = {kind: letter for letter, kind in KINDS.items()}
@@ -36,7 +36,7 @@ def read(stored: str) -> tuple[Made, ...]:
     rounds = []
     for part in stored.split():
         match = re.fullmatch(r"(\d+)/(\d+)((?:[kcb]\d+)*)", part)
-        if match is None:
+        if match is None or not int(match[2]) <= int(match[1]) <= MAX_K:
             return ()
         spans = re.findall(r"([kcb])(\d+)", match[3])
         made = tuple((KINDS[letter], int(length)) for letter, length in spans)

@@ -53,7 +53,10 @@ class Verifier:
         reply = made_by(rows, row)
         self._check_loaded(row)
         job: Job[Check] = Job(
-            "verify", Check(), lambda job: self._run(reply, job), gone=lambda: self._gone(session)
+            "verify",
+            Check(),
+            lambda job: self._run(row, reply, job),
+            gone=lambda: self._gone(session),
         )
         self._line.put(job)
         self._jobs[transcript.id, message] = job
@@ -64,17 +67,19 @@ class Verifier:
     def stop(self, session: Session, message: int) -> None:
         """End it within one round; without a verdict."""
         job = self._jobs.get((self._chats.place(session), message))
-        if job is None:
-            return
-        job.stop()
-        if self._line.withdraw(job):
-            job.snapshot = Check("done")
-            job.done.set()
+        if job is not None:
+            self._end(job)
+
+    def drop(self, place: str, first: int = 0) -> None:
+        """The replies of a transcript from message `first` on are gone: so is what was found."""
+        for where, message in list(self._jobs):
+            if where == place and message >= first:
+                self._end(self._jobs.pop((where, message)))
 
     def running(self, session: Session) -> Job[Check] | None:
         """The comparison of a reply this tab shows, while it waits or goes on."""
         place = self._chats.place(session)
-        jobs = [job for (where, _), job in self._jobs.items() if where == place]
+        jobs = [job for (where, _), job in list(self._jobs.items()) if where == place]
         return next((job for job in reversed(jobs) if not job.done.is_set()), None)
 
     def checks(self, session: Session) -> Mapping[int, Check]:
@@ -95,24 +100,35 @@ class Verifier:
 
         return watch(job, look)
 
+    def _end(self, job: Job[Check]) -> None:
+        job.stop()
+        if self._line.withdraw(job):
+            job.snapshot = Check("done")
+            job.done.set()
+
     def _check_loaded(self, row: StoredMessage) -> None:
         pair = self._engine.status().pair
         if pair is None:
             raise SettingError("No model is loaded yet.", "Verify again when one is.")
-        wrote = [row.request.get("target", ""), row.request.get("dtype", "")]
-        if wrote != [pair.target.value, pair.dtype.value]:
-            by = " in ".join(word for word in wrote if word) or "another model"
+        wrote = [str(row.request.get(name, "")) for name in ("target", "dtype", "device")]
+        loaded = [pair.target.value, pair.dtype.value, pair.device.value]
+        if wrote != loaded:
             raise SettingError(
-                f"This reply was written by {by}; loaded is {pair.target.value} in"
-                f" {pair.dtype.value}.",
+                f"This reply was written by {_named(wrote)}; loaded is {_named(loaded)}.",
                 "Load what wrote it to verify it.",
             )
 
-    def _run(self, reply: Reply, job: Job[Check]) -> None:
+    def _run(self, row: StoredMessage, reply: Reply, job: Job[Check]) -> None:
         job.snapshot = Check("comparing")
         try:
+            self._check_loaded(row)  # a load may have gone before
             job.snapshot = Check("done", comparison=self._engine.verify(reply, job))
         except Exception as error:
             stopped = job.is_set()  # the engine says so by an error
             log.info("verify ended early: %s", error)
             job.snapshot = Check("done", error=None if stopped else ErrorInfo.of(error))
+
+
+def _named(what: list[str]) -> str:
+    target, dtype, device = what
+    return f"{target or 'another model'} in {dtype or 'another dtype'} on {device or 'a device'}"

@@ -49,10 +49,17 @@
   document.addEventListener("change", async (event) => {
     const input = event.target.closest("[data-import]");
     if (!input || !input.files.length) return;
-    const answer = await fetch("./chats", { method: "POST", body: await input.files[0].text() });
-    input.value = "";
-    if (!answer.ok) return alert(await answer.text());
-    location.search = "?c=" + (await answer.json()).id;
+    const file = input.files[0];
+    try {
+      if (file.size > 8 * 2 ** 20) return alert("The file is larger than 8 MB: that is no conversation of this program.");
+      const answer = await fetch("./chats", { method: "POST", body: await file.text() });
+      if (!answer.ok) return alert(await answer.text());
+      location.search = "?c=" + (await answer.json()).id;
+    } catch (error) {
+      alert("The file could not be sent: " + error.message);
+    } finally {
+      input.value = "";
+    }
   });
 
   const KEYS = [
@@ -94,7 +101,8 @@
     if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
       event.preventDefault();
       search();
-    } else if (event.key === "Escape" && !event.target.closest("dialog")) {
+    } else if (event.key === "Escape" && !event.isComposing && !event.defaultPrevented
+      && !event.target.closest("dialog, #search, #drawer, #race, #models, [role=listbox]")) {
       document.getElementById("stop")?.click();
     } else if (event.key === "?" && !typing) {
       help();

@@ -36,9 +36,17 @@ def compare(session: Session, reply: Reply, cancel: Cancel) -> Comparison:
         return Comparison(True, 0)
     room = max(1, min(request.sampling.max_tokens, session.pair.context // 4))
     prompt = session.prompts.of(request, session.pair.context - room).ids
-    _, cached = session.scorer(request.runner)
-    cached.keep_prefix(prompt, True, request.conversation)
     noise = Noise.of(request.sampling.seed, prompt)
+    if reply.prompt and reply.prompt != noise.prompt:
+        raise SettingError(
+            "The prompt is no longer the one this reply was made for: its template writes the date,"
+            " or another number of turns fits.",
+            "Regenerate the reply to verify that one.",
+        )
+    _, cached = session.scorer(request.runner)
+    if max(reply.ids, default=0) >= cached.scorer.vocab:
+        raise SettingError("This reply holds tokens that the model has not.", "Regenerate it.")
+    cached.keep_prefix(prompt, True, request.conversation)
     wanted = replace(request.sampling, max_tokens=limit, stop=())
     task = Task(prompt, wanted, "match", noise, session.end_ids, session.pair.context)
     text = TextStream(session.decode)

@@ -54,6 +54,7 @@ class Started:
 
     `runner` is static or fast; `exact` says whether this run may be called "same words" (DESIGN 5);
     `notice` is anything the user must be told about this reply (speculation off and why, ...).
+    `prompt` is a digest of the prompt's ids.
     """
 
     prompt_tokens: int
@@ -64,6 +65,7 @@ class Started:
     runner: Runner = "fast"
     exact: bool = False
     notice: str = ""
+    prompt: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +134,14 @@ Event = Queued | Started | Prefill | Round | Notice | Finished | Failed
 class Reply:
     """A finished reply: the request that made it (seed filled in), and its ids.
 
-    With `reason` "end" it is also compared that plain decoding ends there.
+    With `reason` "end" it is also compared that plain decoding ends there. `prompt` is what
+    `Started` said: another prompt would have another reply, so it is not compared.
     """
 
     request: ChatRequest
     ids: tuple[int, ...]
     reason: FinishReason | Literal[""] = ""
+    prompt: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -165,6 +165,7 @@ class LocalEngine:
         drafter = session.drafter if speculates else NoDrafter()
         if fresh:
             drafter.begin(())
+        noise = Noise.of(sampling.seed or 0, prompt.ids)
         yield Started(
             prompt_tokens=len(prompt.ids),
             reused_tokens=reused,
@@ -174,12 +175,13 @@ class LocalEngine:
             runner=runner,
             exact=cached.scorer.exact and request.rule == "match",
             notice=_notice(session, request, prompt.notice),
+            prompt=noise.prompt,
         )
         task = Task(
             prompt.ids,
             sampling,
             request.rule,
-            Noise.of(sampling.seed or 0, prompt.ids),
+            noise,
             session.end_ids,
             session.pair.context,
         )

@@ -51,6 +51,11 @@ class Noise:
         digest = hashlib.blake2b(ids.tobytes(), digest_size=8).digest()
         return cls(seed, int.from_bytes(digest, "little"))
 
+    @property
+    def prompt(self) -> str:
+        """The digest of the prompt, as text."""
+        return f"{self.digest:016x}"
+
     def exponential(self, index: int, stream: Stream, ids: Tensor) -> Tensor:
         """E ~ Exp(1) for each of `ids` (int64 [n]) at reply `index`: float32 [n], all > 0.
 

@@ -6,8 +6,9 @@ Knows the tokenizer and its template; nothing of models, laws or caches.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from specdec.errors import PromptError
@@ -154,12 +155,15 @@ class PromptBuilder:
     def _begun(self, text: str) -> list[int]:
         """Ids of text with what the tokenizer begins it with.
 
-        What it adds at the end is taken off again: the reply goes on from here (C06).
+        What it adds at the end is taken off again: the reply goes on from here (C06). What the
+        text itself begins or ends with stays, once.
         """
+        own = self._ids(text)
         ids = list(self._tokenizer(text, add_special_tokens=True)["input_ids"])
-        while ids and ids[-1] == self._tokenizer.eos_token_id:
-            ids.pop()
-        return ids
+        end, begin = self._tokenizer.eos_token_id, self._tokenizer.bos_token_id
+        added = _run(reversed(ids), end) - _run(reversed(own), end)
+        ids = ids[: len(ids) - added] if added > 0 else ids
+        return ids[1:] if own[:1] == [begin] == ids[1:2] and ids[0] == begin else ids
 
     def _ids(self, text: str) -> list[int]:
         """The template wrote every special token itself, so none is added (C06)."""
@@ -174,6 +178,11 @@ def decode(tokenizer: Any, ids: Sequence[int]) -> str:
     return str(
         tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
     )
+
+
+def _run(ids: Iterable[int], token: int | None) -> int:
+    """How many of the first ids are `token`."""
+    return sum(1 for _ in takewhile(lambda other: other == token, ids))
 
 
 def _fold_system(messages: Sequence[Message]) -> list[Message] | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from app.api.refusals import BadFieldError
 from specdec.contract import MAX_K, ChatRequest, Message, Mode, Role, Rule, Sampling
@@ -20,7 +20,16 @@ CONVERSATION = "api"
 
 
 class _Strict(BaseModel):
+    """Unknown fields are refused; null is as good as nothing, which clients send a lot of."""
+
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        return {name: value for name, value in data.items() if value is not None}
 
 
 class Part(_Strict):
@@ -31,11 +40,13 @@ class Part(_Strict):
 
 
 class Turn(_Strict):
-    """One message."""
+    """One message; a reply may come back as it was sent, with its empty fields."""
 
     role: Literal["system", "developer", "user", "assistant"]
     content: str | list[Part]
     name: str | None = None
+    tool_calls: Annotated[list[Any], Field(max_length=0)] | None = None
+    annotations: Annotated[list[Any], Field(max_length=0)] | None = None
 
     def message(self) -> Message:
         """As the engine takes it."""

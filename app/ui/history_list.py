@@ -130,6 +130,10 @@ class HistoryWiring:
         none = NOTHING if session.search.strip() else EMPTY
         return {self.parts.chats: list_html(found, session.conversation, none)}
 
+    def refresh(self, session: Session) -> Update:
+        """The list while a reply begins or ends; a search is not made anew for that."""
+        return {self.parts.chats: gr.skip()} if session.search.strip() else self.update(session)
+
     def wire(self, outputs: list[Any], follow: Callable[..., Any]) -> None:
         """`follow` is what is done after a conversation is opened: watch its reply, if any."""
         quiet: dict[str, Any] = {
@@ -192,4 +196,5 @@ class HistoryWiring:
             self.chat.edited: 0,
             self.system: system if session.conversation else gr.skip(),
             **self.shown(session, mode),
+            **self.update(session),
         }

@@ -59,7 +59,7 @@ class _Page:
         )
         self.listed = history.update
         self.chatting = chat.ChatWiring(
-            self.controller, self.chat, self.settings, self.pill, history.update
+            self.controller, self.chat, self.settings, self.pill, history.refresh
         )
         self.loading = settings_panel.ModelsWiring(
             self.controller, self.models, self.pill, self._label
@@ -167,13 +167,13 @@ class _Page:
                 yield {**self._shown(session, mode), self.chat.notice: gr.skip()}
             else:
                 yield {self.pill: self._label(session, mode)}
-            check = self.controller.verifier.running(session)
-            if check is not None:
-                async for update in self.proof.follow(session, check):
-                    yield update
-            return
-        async for update in self.chatting.follow(session, job, mode):
-            yield update
+        else:
+            async for update in self.chatting.follow(session, job, mode):
+                yield update
+        check = self.controller.verifier.running(session)
+        if check is not None:
+            async for update in self.proof.follow(session, check):
+                yield update
 
     async def watch_load(self, mode: str, request: gr.Request) -> AsyncIterator[Update]:
         """Watch the first load, or one another tab asked for."""

@@ -41,7 +41,7 @@ class Kit:
         """A guest whose message 1 is answered by message 2."""
         guest = self.guest(key)
         request = {"seed": 1, "sampling": asdict(Sampling()), "system": "", "dtype": "bfloat16"}
-        request["target"] = "smollm2-135m-instruct"
+        request |= {"target": "smollm2-135m-instruct", "device": "cpu"}
         _, reply = guest.passing.add_turn("hello", {})
         guest.passing.update(reply.id, "hi", (1, 2), "complete", {}, request)
         return guest

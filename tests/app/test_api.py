@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import openai
 import pytest
@@ -92,6 +93,18 @@ def test_text_is_gone_on_with_as_it_is(serve_api: Callable[..., Api], stream: bo
     (request,) = api.kit.engine.requests
     assert request.raw
     assert [m.content for m in request.messages] == ["Once"]
+
+
+def test_a_reply_can_be_sent_back_as_it_came(serve_api: Callable[..., Api]) -> None:
+    api = serve_api()
+    messages: list[Any] = [{"role": "user", "content": "hello"}]
+    first = api.client().chat.completions.create(model=MODEL, messages=messages)
+    messages += [first.choices[0].message, {"role": "user", "content": "more"}]
+    api.client().chat.completions.create(
+        model=MODEL, messages=messages, extra_body={"top_k": None, "tool_choice": None}
+    )
+    said = [message.role for message in api.kit.engine.requests[-1].messages]
+    assert said == ["user", "assistant", "user"]
 
 
 def test_the_loaded_target_is_the_model_there_is(api: Api) -> None:

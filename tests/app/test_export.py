@@ -92,6 +92,8 @@ def test_another_file_is_refused_by_its_field_and_nothing_is_stored(
     [
         ({"new_tokens": "many"}, {}),
         ({"rounds": None}, {}),
+        ({"new_tokens": "5", "rounds": 1}, {}),
+        ({"new_tokens": 5, "rounds": 1, "first_token_s": float("inf")}, {}),
         ({}, {"mode": "warp"}),
         ({}, {"error": 5}),
         ({}, {"error": {"kind": "x"}}),

@@ -39,7 +39,8 @@ def found(history: History, query: str) -> list[str]:
         ("  two   words ", ("two", "words")),
         ('say "Two  words" now', ("say", "two words", "now")),
         ("CAFÉ Straße", ("cafe", "strasse")),
-        ('a "', ("a", '"')),
+        ('a "', ("a",)),
+        ('"hello wor', ("hello wor",)),
     ],
 )
 def test_a_query_is_its_words(query: str, wanted: tuple[str, ...]) -> None:

@@ -21,7 +21,9 @@ def test_a_round_is_kept_in_short_and_read_back() -> None:
     assert read("3/2k9b4 0/0") == (made, Made(0, 0, ()))
 
 
-@pytest.mark.parametrize("odd", ["", "x", "3/2z4", "3/2k", "-1/0", "3/2k9b4;"])
+@pytest.mark.parametrize(
+    "odd", ["", "x", "3/2z4", "3/2k", "-1/0", "3/2k9b4;", "9/0k1", "2/3k1", "900000000/0k1"]
+)
 def test_what_is_not_a_trace_is_none(odd: str) -> None:
     assert read(odd) == ()
     assert token_view("text", odd) == ""

@@ -17,7 +17,7 @@ from app.records import StoredMessage
 from app.verifying import Verifier
 from specdec.contract import Cancel, Comparison, Reply, Sampling
 from specdec.errors import BusyError, EngineError, HistoryError, SettingError
-from tests.app.desk_kit import Kit, finish, until
+from tests.app.desk_kit import Kit, finish, held, until
 from tests.app.fake_models import make_pair
 
 SAMPLING = Sampling(temperature=0.9, top_p=0.8, stop=("zzz",), max_tokens=40)
@@ -121,6 +121,46 @@ def test_one_tab_cannot_stop_anothers(kit: Kit) -> None:
         verifier.start(kit.guest("stranger"), row.id)
 
 
+def test_a_model_loaded_while_it_waited_is_seen(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = answered(kit)
+    gate = held(kit)
+    blocker = kit.controller.desk.send(kit.guest(), "first", Options(SAMPLING))
+    until(lambda: kit.engine.running)
+    job = kit.controller.verifier.start(kit.owner(), row.id)
+    load = kit.controller.load(kit.owner(), "qwen2.5-coder-1.5b-instruct", None)
+    gate.set()
+    for one in (blocker, load):
+        finish(one)
+    found = finish(job)
+    assert found.comparison is None
+    assert "loaded is qwen2.5-coder-1.5b-instruct" in str(found.error)
+
+
+@pytest.mark.parametrize("way", ["clear", "delete", "regenerate", "edit"])
+def test_what_goes_takes_its_comparison_with_it(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    def verify(reply: Reply, cancel: Cancel) -> Comparison:
+        until(cancel.is_set)
+        raise EngineError("Verify was cancelled.")
+
+    row = answered(kit)
+    monkeypatch.setattr(kit.engine, "verify", verify)
+    tab, controller = kit.owner(), kit.controller
+    job = controller.verifier.start(tab, row.id)
+    if way == "clear":
+        controller.clear(tab)
+    elif way == "delete":
+        controller.delete(tab, tab.conversation)
+    elif way == "regenerate":
+        controller.desk.regenerate(tab, Options(SAMPLING), row.id)
+    else:
+        controller.desk.edit(tab, row.id - 1, "other", Options(SAMPLING))
+    finish(job)
+    assert controller.verifier.running(tab) is None
+    assert controller.verifier._jobs == {}
+
+
 def test_a_fault_is_said(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
     def verify(reply: Reply, cancel: Cancel) -> Comparison:
         raise EngineError("The engine's process ended.", "Try again.")
@@ -135,7 +175,7 @@ def test_a_fault_is_said(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_another_model_than_the_one_that_wrote_it_is_refused(kit: Kit) -> None:
     row = answered(kit)
     kit.engine._status = replace(kit.engine._status, pair=make_pair("other", "ngram", "fast", True))
-    with pytest.raises(SettingError, match=r"by smollm2-135m-instruct in bfloat16; .* other"):
+    with pytest.raises(SettingError, match=r"by smollm2-135m-instruct in .* loaded is other"):
         kit.controller.verifier.start(kit.owner(), row.id)
 
 
@@ -145,6 +185,8 @@ def test_another_model_than_the_one_that_wrote_it_is_refused(kit: Kit) -> None:
         ({"role": "user"}, "no words"),
         ({"ids": ()}, "no words"),
         ({"request": {"seed": 1, "sampling": {}}}, "earlier version"),
+        ({"request": {"seed": 1, "sampling": {}, "system": ""}}, "cannot be read"),
+        ({"request": {"seed": 1, "sampling": None, "system": ""}}, "cannot be read"),
     ],
 )
 def test_what_cannot_be_repeated_is_refused(kit: Kit, change: dict[str, Any], said: str) -> None:

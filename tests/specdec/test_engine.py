@@ -22,6 +22,7 @@ from specdec.contract import (
     Started,
 )
 from specdec.engine import LocalEngine
+from specdec.errors import SettingError
 from specdec.options import EngineOptions
 from tests.specdec.engines import Folders, ask, load, make_folders, of_kind, reply
 from tests.specdec.tongue_kit import other_model
@@ -157,6 +158,19 @@ def test_raw_text_is_gone_on_with_and_verified(engine: LocalEngine) -> None:
     assert engine.verify(Reply(request, last.ids), NeverCancel()).identical
     _, templated = reply(engine, replace(request, raw=False))
     assert templated.ids != last.ids
+
+
+def test_verify_compares_no_reply_to_another_prompt(engine: LocalEngine) -> None:
+    request = ask("verify me", max_tokens=8)
+    events, last = reply(engine, request)
+    (started,) = of_kind(events, Started)
+    kept = Reply(request, last.ids, prompt=started.prompt)
+    assert engine.verify(kept, NeverCancel()).identical
+    other = replace(kept, request=ask("verify us", max_tokens=8))
+    with pytest.raises(SettingError, match="no longer the one"):
+        engine.verify(other, NeverCancel())
+    with pytest.raises(SettingError, match="has not"):
+        engine.verify(replace(kept, ids=(10**6,)), NeverCancel())
 
 
 def test_verify_of_an_empty_reply_and_of_an_end_that_came_too_early(engine: LocalEngine) -> None:

@@ -74,8 +74,11 @@ def test_raw_text_begins_with_what_the_tokenizer_begins_text_with(folder: Path) 
         single="<|im_start|> $A <|im_end|>",
         special_tokens=[("<|im_start|>", 257), ("<|im_end|>", 258)],
     )
-    tokenizer.eos_token = "<|im_end|>"
-    assert PromptBuilder(tokenizer).of(raw("ab"), 9).ids == (257, *ids("ab"))
+    tokenizer.eos_token, tokenizer.bos_token = "<|im_end|>", "<|im_start|>"
+    builder = PromptBuilder(tokenizer)
+    assert builder.of(raw("ab"), 9).ids == (257, *ids("ab"))
+    assert builder.of(raw("ab<|im_end|>"), 9).ids == (257, *ids("ab"), 258)
+    assert builder.of(raw("<|im_start|>ab"), 9).ids == (257, *ids("ab"))
 
 
 def test_a_replys_own_ids_stand_in_the_prompt_unencoded(tokenizer: Any) -> None:
