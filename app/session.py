@@ -26,7 +26,7 @@ class Session:
     """One tab. `conversation` is an id in the history, "" for a new one; guests use `passing`.
 
     `search` is what the list is narrowed to, `opened` the replies whose tokens are shown,
-    `watching` the one that was being made when the tab was last drawn.
+    `unfinished`: a reply or a comparison went on when the tab was last drawn.
     """
 
     key: str
@@ -34,7 +34,7 @@ class Session:
     conversation: str = ""
     search: str = ""
     opened: set[int] = field(default_factory=set)
-    watching: int | None = None
+    unfinished: bool = False
     passing: Passing = field(init=False)
 
     def __post_init__(self) -> None:

@@ -210,7 +210,8 @@ class ChatWiring:
         """Everything the chat tab shows, from what is stored."""
         thread, last = self.controller.thread(session), last_facts(self.controller, session)
         writing = thread.writing is not None
-        session.watching = thread.writing
+        comparing = any(check.step != "done" for check in thread.checks.values())
+        session.unfinished = writing or comparing
         return {
             self.chat.thread: bubbles.thread(thread),
             self.chat.live: gr.skip() if writing else "",

@@ -161,16 +161,14 @@ class _Page:
     async def follow(self, mode: str, request: gr.Request) -> AsyncIterator[Update]:
         """Watch the reply or the comparison of the conversation shown, if one goes on."""
         session = session_of(self.controller, request)
-        job = self.controller.desk.active(session)
-        if job is None:
-            if session.watching is not None:  # it has ended since the turns were drawn
-                yield {**self._shown(session, mode), self.chat.notice: gr.skip()}
-            else:
-                yield {self.pill: self._label(session, mode)}
-        else:
+        job, check = self.controller.desk.active(session), self.controller.verifier.running(session)
+        if job is not None:
             async for update in self.chatting.follow(session, job, mode):
                 yield update
-        check = self.controller.verifier.running(session)
+        elif session.unfinished:  # what went on may have ended since the turns were drawn
+            yield {**self._shown(session, mode), self.chat.notice: gr.skip()}
+        else:
+            yield {self.pill: self._label(session, mode)}
         if check is not None:
             async for update in self.proof.follow(session, check):
                 yield update
