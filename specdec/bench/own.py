@@ -20,6 +20,7 @@ from specdec.detokenize import Decode, TextStream
 from specdec.drafters.base import Drafter
 from specdec.drafters.length import FixedLength
 from specdec.drafters.none import NoDrafter
+from specdec.heads.runner import HeadRunner
 from specdec.noise import Noise
 from specdec.runner import LeanScorer
 from specdec.scorer import Scorer
@@ -120,7 +121,7 @@ def drafting(
 def watched(device: str, scorer: Scorer) -> Iterator[Passes | None]:
     """Times passes while open, on a CPU: elsewhere a call returns before its work is done."""
     with ExitStack() as stack:
-        classes = (LeanScorer, FallbackScorer, type(scorer))
+        classes = (LeanScorer, FallbackScorer, HeadRunner, type(scorer))
         yield stack.enter_context(Passes(classes)) if device == "cpu" else None
 
 
