@@ -249,10 +249,7 @@ class Controller:
         job = self._races.get(session.key)
         if job is None:
             return
-        job.stop()
-        if self._line.withdraw(job):
-            job.snapshot = replace(job.snapshot, step="done", stopped=True)
-            job.done.set()
+        self._line.end(job, lambda now: replace(now, step="done", stopped=True))
 
     def close(self) -> None:
         """Stop what runs; the engine and the history are closed by whoever made them."""

@@ -16,7 +16,7 @@ from app.live import Live, fold
 from app.loader import Loader
 from app.replies import run
 from specdec.contract import ChatEngine, ChatRequest, ErrorInfo, Failed, Phase
-from specdec.errors import PromptError, UnknownModelError
+from specdec.errors import PromptError, SpecdecError, UnknownModelError
 
 LINGER_S = 15.0
 """How long a reply goes on that nobody watches: a caller that went away says so, mostly."""
@@ -80,10 +80,7 @@ class Errands:
 
     def end(self, errand: Errand) -> None:
         """Nobody wants it any more: it ends within one round."""
-        errand.job.stop()
-        if self._line.withdraw(errand.job):
-            errand.job.snapshot = replace(errand.job.snapshot, stage="done", reason="cancelled")
-            errand.job.done.set()
+        self._line.end(errand.job, lambda now: replace(now, stage="done", reason="cancelled"))
 
     def _make(self, model: str, request: ChatRequest, job: Job[Live]) -> None:
         def show(phase: Phase) -> None:
@@ -99,7 +96,8 @@ class Errands:
                     _check_whole(live)
                     job.snapshot = live
         except Exception as error:
-            log.info("a reply for another program failed: %s", error)
+            unknown = not isinstance(error, SpecdecError)
+            log.info("a reply for another program failed: %s", error, exc_info=unknown)
             job.snapshot = fold(job.snapshot, Failed(ErrorInfo.of(error)))
 
     def _other(self, model: str) -> UnknownModelError | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from functools import cache
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -30,8 +31,15 @@ class _Texts(BaseModel):
 
     system: str = ""
     dtype: str = ""
+    device: str = ""
     trace: str = ""
     sampling: Sampling | None = None
+
+
+@cache
+def _facts() -> TypeAdapter[Facts]:
+    """Making one takes longer than a turn takes to check."""
+    return TypeAdapter(Facts)
 
 
 class _Turn(BaseModel):
@@ -50,7 +58,7 @@ class _Turn(BaseModel):
     def _as_shown(self) -> Self:
         try:
             facts = json.dumps(asdict(facts_from(self.metrics, self.request)))
-            TypeAdapter(Facts).validate_json(facts, strict=True)
+            _facts().validate_json(facts, strict=True)
             row = StoredMessage(
                 1, "", self.role, self.content, self.ids, self.state, self.metrics, self.request
             )

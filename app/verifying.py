@@ -16,7 +16,7 @@ from app.line import Job, Line, watch
 from app.records import StoredMessage
 from app.session import Session
 from specdec.contract import ChatEngine, ErrorInfo, Reply
-from specdec.errors import HistoryError, SettingError
+from specdec.errors import HistoryError, SettingError, SpecdecError
 
 KEPT = 500
 """Verdicts remembered, all conversations together; the oldest are forgotten."""
@@ -101,10 +101,7 @@ class Verifier:
         return watch(job, look)
 
     def _end(self, job: Job[Check]) -> None:
-        job.stop()
-        if self._line.withdraw(job):
-            job.snapshot = Check("done")
-            job.done.set()
+        self._line.end(job, lambda _: Check("done"))
 
     def _check_loaded(self, row: StoredMessage) -> None:
         pair = self._engine.status().pair
@@ -125,7 +122,7 @@ class Verifier:
             job.snapshot = Check("done", comparison=self._engine.verify(reply, job))
         except Exception as error:
             stopped = job.is_set()  # the engine says so by an error
-            log.info("verify ended early: %s", error)
+            log.info("verify ended: %s", error, exc_info=not isinstance(error, SpecdecError))
             job.snapshot = Check("done", error=None if stopped else ErrorInfo.of(error))
 
 

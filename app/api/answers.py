@@ -87,22 +87,23 @@ class Answer:
             choice["message"] = {"role": "assistant", "content": live.text, "refusal": None}
         else:
             choice["text"] = live.text
-        return {**self._frame(1), "choices": [choice], **self._counts(live)}
+        counts = {"usage": usage(live.metrics), "timings": timings(live.metrics)}
+        return {**self._frame(1), "choices": [choice], **counts, "specdec": made(live)}
 
     def opening(self) -> str:
         """The first line of a stream: who speaks. Text has none."""
-        return self._line(self._chunk({"role": "assistant", "content": ""}))
+        return event(self._chunk({"role": "assistant", "content": ""}))
 
     def piece(self, text: str) -> str:
         """A line with more text."""
-        return self._line(self._chunk({"content": text}, text))
+        return event(self._chunk({"content": text}, text))
 
     def ending(self, live: Live, with_usage: bool) -> str:
         """The lines that end a stream: the reason, counts where they were asked for, the mark."""
         last = {**self._chunk({}, "", _reason(live)), "timings": timings(live.metrics)}
-        lines = self._line({**last, "specdec": made(live)})
+        lines = event({**last, "specdec": made(live)})
         if with_usage:
-            lines += self._line(
+            lines += event(
                 {**self._frame(2), "choices": [], "usage": usage(live.metrics)},
             )
         return lines + DONE
@@ -126,19 +127,9 @@ class Answer:
             "model": self.model,
         }
 
-    def _counts(self, live: Live) -> dict[str, Any]:
-        return {
-            "usage": usage(live.metrics),
-            "timings": timings(live.metrics),
-            "specdec": made(live),
-        }
 
-    def _line(self, row: dict[str, Any]) -> str:
-        return f"data: {json.dumps(row)}\n\n"
-
-
-def failed(row: dict[str, Any]) -> str:
-    """A stream that breaks off: what was sent stays, and why there is no more."""
+def event(row: dict[str, Any]) -> str:
+    """One line of a stream."""
     return f"data: {json.dumps(row)}\n\n"
 
 

@@ -44,7 +44,6 @@ class Turn(_Strict):
 
     role: Literal["system", "developer", "user", "assistant"]
     content: str | list[Part]
-    name: str | None = None
     tool_calls: Annotated[list[Any], Field(max_length=0)] | None = None
     annotations: Annotated[list[Any], Field(max_length=0)] | None = None
 
@@ -64,7 +63,7 @@ class Format(_Strict):
 
 class StreamOptions(_Strict):
     include_usage: bool = False
-    include_obfuscation: bool = False
+    include_obfuscation: Literal[False] | None = None
 
 
 class _Asked(_Strict):
@@ -155,7 +154,6 @@ class TextAsked(_Asked):
 
     prompt: str | list[str]
     echo: Literal[False] | None = None
-    logprobs: Literal[0] | None = None
     best_of: Literal[1] | None = None
     suffix: Literal[""] | None = None
 

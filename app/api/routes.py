@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from app.api.answers import Answer, Kind, failed
+from app.api.answers import Answer, Kind, event
 from app.api.asked import ChatAsked, TextAsked
 from app.api.refusals import BadFieldError, error_object, refuse, status_of
 from app.controller import Controller
@@ -124,7 +124,7 @@ class _Api:
             live = errand.job.snapshot
             if live.error is not None or live.reason == "cancelled":
                 error = live.error or GONE
-                yield failed(error_object(str(error), status_of(error)))
+                yield event(error_object(str(error), status_of(error)))
                 return
             yield answer.ending(live, with_usage)
         finally:

@@ -57,7 +57,6 @@ class _Page:
         history = history_list.HistoryWiring(
             self.controller, self.history, self.chat, self.settings.inputs[0], self._shown
         )
-        self.listed = history.update
         self.chatting = chat.ChatWiring(
             self.controller, self.chat, self.settings, self.pill, history.refresh
         )

@@ -24,11 +24,15 @@ ASK: dict[str, Any] = {"model": MODEL, "messages": [{"role": "user", "content": 
 
 @dataclass(frozen=True)
 class Api:
-    """A server, what stands behind it, and its API key."""
+    """A server, what stands behind it, and who may come in."""
 
     url: str
     kit: Kit
-    key: str
+    access: Access
+
+    @property
+    def key(self) -> str:
+        return self.access.key
 
     def client(self, key: str = "", **more: Any) -> openai.OpenAI:
         return openai.OpenAI(
@@ -47,7 +51,7 @@ def serving(folder: Path, script: Script | None = None, shared: bool = False) ->
     server.start()
     try:
         finish(kit.controller.start())
-        yield Api(ports.address(listener), kit, access.key)
+        yield Api(ports.address(listener), kit, access)
     finally:
         kit.close()
         server.stop()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -144,6 +143,4 @@ def test_hanging_up_ends_the_reply(serve_api: Callable[..., Api], stream: bool) 
     else:
         with pytest.raises(openai.APITimeoutError):
             api.client(timeout=0.5).chat.completions.create(**ASK)
-    began = time.monotonic()
     until(lambda: api.kit.engine.running == 0, 4)
-    assert time.monotonic() - began < 4

@@ -28,6 +28,7 @@ from tests.app.fake_engine import Script
         ({"extra_body": {"mirostat": 2}}, "mirostat"),
         ({"temperature": 9}, None),
         ({"max_tokens": 0}, "max_tokens"),
+        ({"messages": [{"role": "user", "content": "x", "name": "Ann"}]}, "messages.0.name"),
         ({"messages": []}, "messages"),
         ({"messages": [{"role": "tool", "content": "x", "tool_call_id": "1"}]}, "messages.0.role"),
     ],
@@ -117,8 +118,12 @@ def test_a_shared_server_wants_the_key_and_the_key_opens_nothing_else(
 
 def test_a_login_does_not_open_the_api(serve_api: Callable[..., Api]) -> None:
     api = serve_api(shared=True)
-    for name, password in (("", ""), ("x", "y")):
-        httpx.post(f"{api.url}/login", data={"username": name, "password": password}, timeout=20)
+    for login in api.access.logins:
+        form = {"username": login.user, "password": login.password}
+        with httpx.Client(base_url=api.url, timeout=20) as client:
+            assert client.post("/login", data=form).status_code == 303
+            assert client.get("/health").status_code == 200
+            assert client.get("/v1/models").status_code == 401
     answer = httpx.get(f"{api.url}/v1/models", cookies={COOKIE: api.key}, timeout=20)
     assert answer.status_code == 401
     assert answer.json()["error"]["type"] == "authentication_error"
