@@ -18,7 +18,6 @@ from app.verifying import Verifier
 from specdec.contract import Cancel, Comparison, Reply, Sampling
 from specdec.errors import BusyError, EngineError, HistoryError, SettingError
 from tests.app.desk_kit import Kit, finish, held, until
-from tests.app.fake_models import make_pair
 
 SAMPLING = Sampling(temperature=0.9, top_p=0.8, stop=("zzz",), max_tokens=40)
 
@@ -172,10 +171,14 @@ def test_a_fault_is_said(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (label.text, label.why) == ("not verified", "The engine's process ended. Try again.")
 
 
-def test_another_model_than_the_one_that_wrote_it_is_refused(kit: Kit) -> None:
+@pytest.mark.parametrize("part", ["target", "dtype", "device"])
+def test_another_model_than_the_one_that_wrote_it_is_refused(kit: Kit, part: str) -> None:
     row = answered(kit)
-    kit.engine._status = replace(kit.engine._status, pair=make_pair("other", "ngram", "fast", True))
-    with pytest.raises(SettingError, match=r"by smollm2-135m-instruct in .* loaded is other"):
+    pair = kit.engine.status().pair
+    assert pair is not None
+    changed = replace(pair, **{part: replace(getattr(pair, part), value="other")})
+    kit.engine._status = replace(kit.engine.status(), pair=changed)
+    with pytest.raises(SettingError, match=r"by smollm2-135m-instruct in .* loaded is .*other"):
         kit.controller.verifier.start(kit.owner(), row.id)
 
 
