@@ -56,9 +56,7 @@ def test_a_reply_is_never_made_by_a_model_that_came_while_it_waited(
     assert len(kit.engine.requests) == 1
 
 
-def test_a_reply_that_nobody_looks_at_ends(
-    kit: Kit, errands: Errands, clock: Clock
-) -> None:
+def test_a_reply_that_nobody_looks_at_ends(kit: Kit, errands: Errands, clock: Clock) -> None:
     go = held(kit)
     seen, forgotten = errands.put(MODEL, ASKED), errands.put(MODEL, ASKED)
     until(lambda: kit.engine.running == 1)
