@@ -5,6 +5,7 @@ All text passes `escape` or `markup`; buttons carry `data-act`, which assets/pag
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 
 from app import view
@@ -13,6 +14,7 @@ from app.check import Check
 from app.live import Facts, Live, facts_from, facts_of
 from app.markup import Growing, to_html
 from app.records import StoredMessage
+from app.switch import switch
 from app.thoughts import split
 from app.token_view import token_view
 from app.view import Label
@@ -27,10 +29,11 @@ WELCOME = (
 
 def thread(shown: Thread) -> str:
     """The stored turns; the reply being written is left to `live`."""
+    beside = {} if shown.writing else shown.versions  # while one is written all stays as it is
     turns = [
-        user(row)
+        user(row, beside.get(row.id, ()))
         if row.role == "user"
-        else reply(row, shown.checks.get(row.id), row.id in shown.opened)
+        else reply(row, shown.checks.get(row.id), row.id in shown.opened, beside.get(row.id, ()))
         for row in shown.rows
         if row.id != shown.writing
     ]
@@ -41,17 +44,22 @@ def thread(shown: Thread) -> str:
     )
 
 
-def user(row: StoredMessage) -> str:
-    """What the user wrote, as written."""
+def user(row: StoredMessage, beside: Sequence[int] = ()) -> str:
+    """What the user wrote, as written; `beside`: the ids of its versions, this one among them."""
     return (
         f'<article class="turn user" data-id="{row.id}" aria-label="You">'
         f'<div class="said">{escape(row.content)}</div>'
-        f"{_source(row.content)}<div class='acts'>{_button('edit', 'Edit')}"
+        f"{_source(row.content)}<div class='acts'>{switch(row.id, beside)}{_button('edit', 'Edit')}"
         f"{_button('copy', 'Copy')}</div></article>"
     )
 
 
-def reply(row: StoredMessage, check: Check | None = None, opened: bool = False) -> str:
+def reply(
+    row: StoredMessage,
+    check: Check | None = None,
+    opened: bool = False,
+    beside: Sequence[int] = (),
+) -> str:
     """A stored reply with the figures kept with it, what Verify found of it, and its tokens."""
     facts = facts_from(row.metrics, row.request)
     state = row.state
@@ -64,7 +72,8 @@ def reply(row: StoredMessage, check: Check | None = None, opened: bool = False) 
         f'<div class="body">{body}</div>{_source(row.content)}'
         f"{error(facts.error) if facts.error else ''}{footer(facts, mark)}"
         f"{checked(check) if check else ''}{_tokens(row) if opened else ''}"
-        f"<div class='acts'>{_button('copy', 'Copy')}{_button('regenerate', 'Regenerate')}"
+        f"<div class='acts'>{switch(row.id, beside)}{_button('copy', 'Copy')}"
+        f"{_button('regenerate', 'Regenerate')}"
         f"{_verify(row, check)}{_button('tokens', 'Tokens') if row.request.get('trace') else ''}"
         "</div></article>"
     )

@@ -22,7 +22,8 @@ MAX_TITLE = 200
 class Thread:
     """The conversation a tab shows. `writing` is the id of the reply being made, if any.
 
-    `checks`: what Verify found, by the replies' ids; `opened`: replies whose tokens are shown.
+    `checks`: what Verify found, by the replies' ids; `opened`: replies whose tokens are shown;
+    `versions`: what stands beside a message (`branches.versions`).
     """
 
     conversation: str = ""
@@ -32,6 +33,7 @@ class Thread:
     writing: int | None = None
     checks: Mapping[int, Check] = field(default_factory=dict)
     opened: frozenset[int] = frozenset()
+    versions: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
 
 class Chats:
@@ -43,13 +45,15 @@ class Chats:
     def thread(self, session: Session, writing: int | None) -> Thread:
         """What this tab shows. A conversation that was deleted elsewhere becomes a new one."""
         if session.role == "guest":
-            return Thread(rows=tuple(session.passing.messages()), writing=writing)
+            rows, versions = tuple(session.passing.messages()), session.passing.versions()
+            return Thread(rows=rows, writing=writing, versions=versions)
         found = self._history.conversation(session.conversation) if session.conversation else None
         if found is None:
             session.conversation = ""
             return Thread()
         rows = tuple(self._history.messages(found.id))
-        return Thread(found.id, found.title, found.system, rows, writing)
+        versions = self._history.versions(found.id)
+        return Thread(found.id, found.title, found.system, rows, writing, versions=versions)
 
     def list(self, session: Session) -> list[Conversation]:
         """Pinned ones, then the latest first. Raises SettingError for a guest."""

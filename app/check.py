@@ -29,7 +29,8 @@ class Check:
 def made_by(rows: Sequence[StoredMessage], row: StoredMessage) -> Reply:
     """The request that made a stored reply, rebuilt from what is stored with it, and its ids.
 
-    Raises SettingError where that cannot be done or compared, with the reason.
+    `rows`: the branch that holds it. Raises SettingError where that cannot be done or compared,
+    with the reason.
     """
     facts, kept = facts_from(row.metrics, row.request), row.request
     if row.role != "assistant" or not row.ids or facts.seed is None:

@@ -46,7 +46,7 @@ class Controller:
         self.chats = Chats(history)
         gone = self._sessions.gone
         self.verifier = Verifier(engine, self._line, self.chats, gone)
-        self.desk = Desk(engine, self._loader, self._line, self.chats, gone, self.verifier.drop)
+        self.desk = Desk(engine, self._loader, self._line, self.chats, gone, self.verifier.leave)
         self.errands = Errands(engine, self._loader, self._line, self.live)
         self._races: dict[str, Job[RaceView]] = {}  # by session key
         self._load: Job[LoadView] | None = None
@@ -160,9 +160,9 @@ class Controller:
         return replace(shown, checks=self.verifier.checks(session), opened=opened)
 
     def stored(self, conversation: str) -> tuple[Conversation, Sequence[StoredMessage]] | None:
-        """One of the owner's conversations as stored; the caller has seen to who asks."""
+        """One of the owner's conversations, all branches; the caller has seen to who asks."""
         found = self._history.conversation(conversation)
-        return None if found is None else (found, self._history.messages(conversation))
+        return None if found is None else (found, self._history.tree(conversation))
 
     def restore(self, text: bytes) -> Conversation:
         """Store a saved conversation as a new one; the caller has seen to who asks.
@@ -190,10 +190,9 @@ class Controller:
         """Stop, then delete every message of the conversation this tab shows."""
         self.desk.stop(session)
         transcript = self.chats.existing(session)
-        rows = transcript.messages() if transcript else []
-        if transcript and rows:
+        if transcript and transcript.messages():
             self.verifier.drop(transcript.id)
-            transcript.truncate_from(rows[0].id)
+            transcript.clear()
             if session.role == "owner":
                 self._engine.forget(transcript.id)
 

@@ -53,15 +53,15 @@ class Desk:
         line: Line,
         chats: Chats,
         gone: Callable[[Session], bool],
-        dropped: Callable[[str, int], None],
+        left: Callable[[str, int], None],
     ) -> None:
-        """`dropped` hears of a transcript whose messages from an id on are gone."""
+        """`left` hears of a transcript whose messages from an id on are no longer shown."""
         self._engine = engine
         self._loader = loader
         self._line = line
         self._chats = chats
         self._gone = gone
-        self._dropped = dropped
+        self._left = left
         self._orders: dict[str, Order] = {}  # by transcript id, the latest
         self._lock = threading.RLock()
 
@@ -80,34 +80,45 @@ class Desk:
     def regenerate(
         self, session: Session, options: Options, message: int | None = None
     ) -> Job[Live]:
-        """Make a reply (None: the last) anew; it and what follows go. Raises as `send`."""
+        """Make a reply (None: the last) anew, beside the old one. Raises as `send`."""
         with self._lock:
             transcript = self._free(session, options)
             rows = transcript.messages()
             if message is None and rows and rows[-1].role == "user":
-                message = rows[-1].id + 1  # no reply was ever stored
+                after = rows[-1].id  # no reply was ever stored
             else:
-                replies = [row.id for row in rows if row.role == "assistant"]
+                replies = {row.id: row for row in rows if row.role == "assistant"}
                 message = message if message is not None else max(replies, default=None)
                 if message is None or message not in replies:
                     raise HistoryError("There is no such reply.", "Send a message first.")
-                transcript.truncate_from(message)
-                self._dropped(transcript.id, message)
-            reply = transcript.add_reply(_asked(options))
+                after = replies[message].parent
+                self._left(transcript.id, message)
+            reply = transcript.add_reply(_asked(options), after)
             return self._order(session, transcript, reply.id, options)
 
     def edit(self, session: Session, message: int, text: str, options: Options) -> Job[Live]:
-        """Replace one of the user's messages; it and what follows go. Raises as `send`."""
+        """Answer another wording of one of the user's messages, beside it. Raises as `send`."""
         _check(text)
         with self._lock:
             transcript = self._free(session, options)
-            rows = transcript.messages()
-            if not any(row.id == message and row.role == "user" for row in rows):
+            row = next((row for row in transcript.messages() if row.id == message), None)
+            if row is None or row.role != "user":
                 raise HistoryError("That message is gone.", "Reload the page.")
-            transcript.truncate_from(message)
-            self._dropped(transcript.id, message)
-            _, reply = transcript.add_turn(text, _asked(options))
+            self._left(transcript.id, message)
+            _, reply = transcript.add_turn(text, _asked(options), row.parent)
             return self._order(session, transcript, reply.id, options)
+
+    def show(self, session: Session, message: int) -> None:
+        """Show the branch of another version of a message.
+
+        Raises BusyError while this conversation is being answered, HistoryError when it is gone.
+        """
+        with self._lock:
+            if self.active(session) is not None:
+                raise BusyError("A reply is still being written here.", "Stop it first.")
+            transcript = self._chats.existing(session)
+            if transcript is None or not transcript.show(message):
+                raise HistoryError("That message is gone.", "Reload the page.")
 
     def stop(self, session: Session) -> None:
         """End the reply of what this tab shows within one round; what was written stays."""

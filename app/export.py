@@ -8,33 +8,36 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Literal
 
+from app.branches import path
 from app.records import Conversation, StoredMessage
 
 Form = Literal["md", "json"]
+FORMAT = "specdec-chat 2"
+"""Since 2 a message names its parent; before, each followed the one above it."""
 TYPES: dict[Form, str] = {"md": "text/markdown", "json": "application/json"}
 NAMES = {"user": "You", "assistant": "Reply"}
 
 
 def export(conversation: Conversation, rows: Sequence[StoredMessage], form: Form) -> str:
-    """The whole conversation."""
+    """The whole conversation, `rows` of every branch: as Markdown what is shown, as JSON all."""
     return as_markdown(conversation, rows) if form == "md" else as_json(conversation, rows)
 
 
 def as_markdown(conversation: Conversation, rows: Sequence[StoredMessage]) -> str:
-    """Title, system prompt, turns: texts as they were written."""
+    """Title, system prompt, the turns that are shown: texts as they were written."""
     parts = [f"# {conversation.title or 'Untitled'}"]
     if conversation.system.strip():
         parts.append(f"## System prompt\n\n{conversation.system}")
-    for row in rows:
+    for row in path(rows):
         kept = "" if row.state == "complete" else f" ({row.state})"
         parts.append(f"## {NAMES[row.role]}{kept}\n\n{row.content}")
     return "\n\n".join(parts) + "\n"
 
 
 def as_json(conversation: Conversation, rows: Sequence[StoredMessage]) -> str:
-    """Everything that is stored: token ids, figures and the settings of each reply too."""
+    """All that is stored: every branch, token ids, figures and settings of each reply too."""
     kept = [{k: v for k, v in asdict(row).items() if k != "conversation"} for row in rows]
-    whole = {"format": "specdec-chat 1", **asdict(conversation), "messages": kept}
+    whole = {"format": FORMAT, **asdict(conversation), "messages": kept}
     return json.dumps(whole, ensure_ascii=False, indent=1) + "\n"
 
 

@@ -6,7 +6,6 @@ with state `partial`. Only the owner's chats are ever written here.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import time
 import uuid
@@ -14,15 +13,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from app import search
+from app import message_rows, search
 from app.database import Database
+from app.message_rows import dump, touch
 from app.records import Conversation as Conversation
-from app.records import Found, conversation_of, message_of
+from app.records import Found, conversation_of
 from app.records import MessageRole as MessageRole
 from app.records import MessageState as MessageState
 from app.records import StoredMessage as StoredMessage
 from app.records import title_of as title_of
-from specdec.errors import HistoryError
 
 ORDER = "ORDER BY pinned DESC, updated DESC, id"
 HOLDS = (
@@ -83,7 +82,7 @@ class History:
             db.execute(
                 "INSERT INTO conversations (id, title, created, updated, system, settings)"
                 " VALUES (?, ?, ?, ?, ?, ?)",
-                (made.id, title, now, now, system, _dump(made.settings)),
+                (made.id, title, now, now, system, dump(made.settings)),
             )
         return made
 
@@ -94,7 +93,7 @@ class History:
     def restore(
         self, title: str, system: str, pinned: bool, rows: Sequence[StoredMessage]
     ) -> Conversation:
-        """A new conversation with these turns, all or nothing."""
+        """A new conversation with these branches, parents first, all or nothing."""
         made = Conversation(uuid.uuid4().hex, title, now := time.time(), now, system, {}, pinned)
         with self._database.transaction() as db:
             db.execute(
@@ -102,10 +101,7 @@ class History:
                 " VALUES (?, ?, ?, ?, ?, ?)",
                 (made.id, title, now, now, system, int(pinned)),
             )
-            for row in rows:
-                _insert(
-                    db, made.id, row.role, row.content, row.ids, row.state, row.metrics, row.request
-                )
+            message_rows.plant(db, made.id, rows)
         return made
 
     def pin(self, conversation: str, pinned: bool) -> bool:
@@ -120,7 +116,7 @@ class History:
 
     def set_settings(self, conversation: str, settings: Mapping[str, Any]) -> bool:
         """False when the conversation is gone."""
-        return self._set(conversation, "settings", _dump(settings))
+        return self._set(conversation, "settings", dump(settings))
 
     def delete(self, conversation: str) -> bool:
         """Delete it with its messages, overwriting their bytes; False when already gone."""
@@ -131,12 +127,24 @@ class History:
     # --- messages -------------------------------------------------------------------------------
 
     def messages(self, conversation: str) -> list[StoredMessage]:
-        """The turns, oldest first."""
+        """The turns of the branch that is shown, oldest first."""
         with self._database.transaction() as db:
-            rows = db.execute(
-                "SELECT * FROM messages WHERE conversation = ? ORDER BY id", (conversation,)
-            ).fetchall()
-        return [message_of(row) for row in rows]
+            return message_rows.shown(db, conversation)
+
+    def tree(self, conversation: str) -> list[StoredMessage]:
+        """The turns of every branch, oldest first."""
+        with self._database.transaction() as db:
+            return message_rows.tree(db, conversation)
+
+    def versions(self, conversation: str) -> Mapping[int, tuple[int, ...]]:
+        """What stands beside the messages shown, as `branches.versions`."""
+        with self._database.transaction() as db:
+            return message_rows.beside(db, conversation)
+
+    def show(self, conversation: str, message: int) -> bool:
+        """Show the branch of this message; False when it is gone."""
+        with self._database.transaction() as db:
+            return message_rows.show(db, conversation, message)
 
     def add_message(
         self,
@@ -144,25 +152,48 @@ class History:
         role: MessageRole,
         content: str,
         *,
+        after: int | None = None,
         ids: Sequence[int] = (),
         state: MessageState = "complete",
         metrics: Mapping[str, Any] | None = None,
         request: Mapping[str, Any] | None = None,
     ) -> StoredMessage:
-        """Append a turn. Raises HistoryError when the conversation is gone."""
+        """Add a turn after another (None: the last shown, 0: none); it is shown.
+
+        Raises HistoryError when the conversation or the other turn is gone.
+        """
         with self._database.transaction() as db:
-            return _insert(db, conversation, role, content, ids, state, metrics, request)
+            parent = message_rows.last(db, conversation) if after is None else after
+            return message_rows.insert(
+                db,
+                conversation,
+                role,
+                content,
+                parent=parent,
+                ids=ids,
+                state=state,
+                metrics=metrics,
+                request=request,
+            )
 
     def add_turn(
-        self, conversation: str, content: str, request: Mapping[str, Any] | None = None
+        self,
+        conversation: str,
+        content: str,
+        request: Mapping[str, Any] | None = None,
+        after: int | None = None,
     ) -> tuple[StoredMessage, StoredMessage]:
         """The user's message and the empty, `partial` reply, both or neither.
 
-        Gives an untitled conversation its title. Raises HistoryError when the conversation is gone.
+        `after` as in `add_message`. Gives an untitled conversation its title. Raises HistoryError
+        when the conversation or the other turn is gone.
         """
         with self._database.transaction() as db:
-            user = _insert(db, conversation, "user", content, (), "complete", None, None)
-            reply = _insert(db, conversation, "assistant", "", (), "partial", None, request)
+            parent = message_rows.last(db, conversation) if after is None else after
+            user = message_rows.insert(db, conversation, "user", content, parent=parent)
+            reply = message_rows.insert(
+                db, conversation, "assistant", "", parent=user.id, state="partial", request=request
+            )
             db.execute(
                 "UPDATE conversations SET title = ? WHERE id = ? AND title = ''",
                 (title_of(content), conversation),
@@ -182,10 +213,10 @@ class History:
         """Change the named columns; False when the message was deleted meanwhile."""
         values = {
             "content": content,
-            "ids": None if ids is None else _dump(list(ids)),
+            "ids": None if ids is None else dump(list(ids)),
             "state": state,
-            "metrics": None if metrics is None else _dump(metrics),
-            "request": None if request is None else _dump(request),
+            "metrics": None if metrics is None else dump(metrics),
+            "request": None if request is None else dump(request),
         }
         given = {name: value for name, value in values.items() if value is not None}
         if not given:
@@ -197,23 +228,14 @@ class History:
                 (*given.values(), message),
             ).fetchall()
             for row in rows:
-                _touch(db, row["conversation"])
+                touch(db, row["conversation"])
         return bool(rows)
 
-    def truncate_from(self, message: int) -> int:
-        """Delete this message and all after it in its conversation; how many went."""
+    def clear(self, conversation: str) -> None:
+        """Delete every message of every branch, overwriting their bytes."""
         with self._database.transaction() as db:
-            row = db.execute(
-                "SELECT conversation FROM messages WHERE id = ?", (message,)
-            ).fetchone()
-            if row is None:
-                return 0
-            gone = db.execute(
-                "DELETE FROM messages WHERE conversation = ? AND id >= ?",
-                (row["conversation"], message),
-            ).rowcount
-            _touch(db, row["conversation"])
-        return gone
+            db.execute("DELETE FROM messages WHERE conversation = ?", (conversation,))
+            touch(db, conversation)
 
     def close(self) -> None:
         """Safe to call twice; later calls of other methods raise HistoryError."""
@@ -222,15 +244,14 @@ class History:
     # --- inside ---------------------------------------------------------------------------------
 
     def _found(self, db: sqlite3.Connection, it: Conversation, wanted: Sequence[str]) -> Found:
-        for word in wanted:
-            if not search.holds(it.title, word):
-                row = db.execute(
-                    "SELECT content FROM messages WHERE conversation = ? AND holds(content, ?)"
-                    " ORDER BY id LIMIT 1",
-                    (it.id, word),
-                ).fetchone()
-                return Found(it, search.excerpt(row["content"], word))
-        return Found(it, "")
+        word = next((word for word in wanted if not search.holds(it.title, word)), None)
+        if word is None:
+            return Found(it, "")
+        found = [row for row in message_rows.shown(db, it.id) if search.holds(row.content, word)]
+        if found:
+            return Found(it, search.excerpt(found[0].content, word))
+        rows = (row for row in message_rows.tree(db, it.id) if search.holds(row.content, word))
+        return Found(it, search.excerpt(next(rows).content, word), hidden=True)
 
     def _set(self, conversation: str, column: str, value: str) -> bool:
         with self._database.transaction() as db:
@@ -239,42 +260,3 @@ class History:
                 (value, time.time(), conversation),
             ).rowcount
         return done > 0
-
-
-def _insert(
-    db: sqlite3.Connection,
-    conversation: str,
-    role: MessageRole,
-    content: str,
-    ids: Sequence[int],
-    state: MessageState,
-    metrics: Mapping[str, Any] | None,
-    request: Mapping[str, Any] | None,
-) -> StoredMessage:
-    now = time.time()
-    if not _touch(db, conversation):
-        raise HistoryError("This conversation was deleted.", "Start a new one.")
-    rows = db.execute(
-        "INSERT INTO messages (conversation, role, content, ids, state, metrics, request, created)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING *",
-        (
-            conversation,
-            role,
-            content,
-            _dump(list(ids)),
-            state,
-            _dump(metrics or {}),
-            _dump(request or {}),
-            now,
-        ),
-    ).fetchall()
-    return message_of(rows[0])
-
-
-def _touch(db: sqlite3.Connection, conversation: str) -> bool:
-    row = (time.time(), conversation)
-    return db.execute("UPDATE conversations SET updated = ? WHERE id = ?", row).rowcount > 0
-
-
-def _dump(value: Mapping[str, Any] | list[int]) -> str:
-    return json.dumps(value, ensure_ascii=False)

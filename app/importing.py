@@ -22,6 +22,7 @@ from app.records import MessageRole, MessageState, StoredMessage
 from specdec.contract import Sampling
 from specdec.errors import SettingError
 
+OLD = "specdec-chat 1"
 MOST = 20_000
 """Messages of a file; far above any conversation."""
 
@@ -47,6 +48,9 @@ class _Turn(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
+    id: int = 0
+    parent: int = 0
+    shown: bool = True
     role: MessageRole
     content: str
     ids: tuple[Annotated[int, Field(ge=0, lt=2**31)], ...] = ()
@@ -79,17 +83,38 @@ class Saved(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
-    format: Literal["specdec-chat 1"]
+    format: Literal["specdec-chat 1", "specdec-chat 2"]
     title: Annotated[str, Field(max_length=200)] = ""
     system: str = ""
     pinned: bool = False
     messages: Annotated[tuple[_Turn, ...], Field(max_length=MOST)] = ()
 
+    @model_validator(mode="after")
+    def _a_tree(self) -> Self:
+        known, last = {0}, 0
+        for at, turn in enumerate(self.messages if self.format != OLD else ()):
+            if turn.id <= last or turn.parent not in known:
+                raise ValueError(f"message {at} does not follow one that stands before it")
+            known.add(last := turn.id)
+        return self
+
     def rows(self) -> list[StoredMessage]:
-        """Its turns, oldest first; their ids are given when they are stored."""
+        """Its turns, parents first; they get other ids when they are stored."""
+        old = self.format == OLD  # one branch
         return [
-            StoredMessage(0, "", t.role, t.content, t.ids, t.state, t.metrics, t.request)
-            for t in self.messages
+            StoredMessage(
+                at if old else t.id,
+                "",
+                t.role,
+                t.content,
+                t.ids,
+                t.state,
+                t.metrics,
+                t.request,
+                parent=at - 1 if old else t.parent,
+                shown=old or t.shown,
+            )
+            for at, t in enumerate(self.messages, 1)
         ]
 
 

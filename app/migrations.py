@@ -47,6 +47,18 @@ MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "0003_pinned",
         ("ALTER TABLE conversations ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0",),
     ),
+    (
+        "0004_branches",  # no foreign key: deleting a long chat would recurse once a message
+        (
+            "ALTER TABLE messages ADD COLUMN parent INTEGER NOT NULL DEFAULT 0",
+            "ALTER TABLE messages ADD COLUMN shown INTEGER NOT NULL DEFAULT 1",
+            """UPDATE messages SET parent = coalesce((SELECT max(before.id) FROM messages AS before
+                WHERE before.conversation = messages.conversation AND before.id < messages.id), 0)
+            """,
+            "DROP INDEX messages_by_conversation",
+            "CREATE INDEX messages_by_parent ON messages (conversation, parent, id)",
+        ),
+    ),
 )
 
 

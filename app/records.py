@@ -28,15 +28,23 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A conversation that a search found, and where: "" when its title holds it."""
+    """A conversation that a search found, and where: "" when its title holds it.
+
+    `hidden`: only a version that is not shown holds it.
+    """
 
     conversation: Conversation
     excerpt: str
+    hidden: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """One turn as stored. `ids` are a reply's own token ids; `metrics` and `request` are JSON."""
+    """One turn as stored. `ids` are a reply's own token ids; `metrics` and `request` are JSON.
+
+    `parent` is the message it follows, 0 for one that begins the conversation; `shown` that it is
+    the chosen one of those that follow its parent (`app.branches`).
+    """
 
     id: int
     conversation: str
@@ -47,6 +55,8 @@ class StoredMessage:
     metrics: Mapping[str, Any] = field(default_factory=dict)
     request: Mapping[str, Any] = field(default_factory=dict)
     created: float = 0.0
+    parent: int = 0
+    shown: bool = True
 
 
 def title_of(text: str) -> str:
@@ -68,4 +78,5 @@ def message_of(row: sqlite3.Row) -> StoredMessage:
     values["ids"] = tuple(json.loads(row["ids"]))
     values["metrics"] = json.loads(row["metrics"])
     values["request"] = json.loads(row["request"])
+    values["shown"] = bool(row["shown"])
     return StoredMessage(**values)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from app.transcript import Passing
+from app.passing import Passing
 from specdec.errors import SettingError
 
 Access = Literal["owner", "guest"]

@@ -1,14 +1,11 @@
-"""Where a conversation's turns lie: the owner's in the history, a guest's in memory only.
+"""Where a conversation's turns lie: the owner's in the history (a guest's: `app.passing`).
 
 Knows nothing of engines or pages.
 """
 
 from __future__ import annotations
 
-import itertools
-import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Protocol
 
 from app.history import History
@@ -26,13 +23,24 @@ class Transcript(Protocol):
         """Names whose cached prefix the engine may reuse."""
 
     def messages(self) -> list[StoredMessage]:
-        """Oldest first."""
+        """The branch that is shown, oldest first."""
 
-    def add_turn(self, content: str, request: JSON) -> tuple[StoredMessage, StoredMessage]:
-        """The user's message and an empty, partial reply."""
+    def versions(self) -> Mapping[int, tuple[int, ...]]:
+        """What stands beside the messages shown, as `branches.versions`."""
 
-    def add_reply(self, request: JSON) -> StoredMessage:
-        """An empty, partial reply to the last user message."""
+    def show(self, message: int) -> bool:
+        """Show the branch of this message; False when it is gone."""
+
+    def add_turn(
+        self, content: str, request: JSON, after: int | None = None
+    ) -> tuple[StoredMessage, StoredMessage]:
+        """The user's message and an empty, partial reply, shown after another message.
+
+        None: after the last that is shown; 0: as a beginning. Raises HistoryError when it is gone.
+        """
+
+    def add_reply(self, request: JSON, after: int) -> StoredMessage:
+        """An empty, partial reply to a message; it is shown. Raises HistoryError."""
 
     def update(
         self,
@@ -45,8 +53,8 @@ class Transcript(Protocol):
     ) -> bool:
         """False when the message is gone."""
 
-    def truncate_from(self, message: int) -> None:
-        """Delete this message and all after it."""
+    def clear(self) -> None:
+        """Delete the messages of every branch."""
 
 
 class Stored:
@@ -59,11 +67,21 @@ class Stored:
     def messages(self) -> list[StoredMessage]:
         return self._history.messages(self.id)
 
-    def add_turn(self, content: str, request: JSON) -> tuple[StoredMessage, StoredMessage]:
-        return self._history.add_turn(self.id, content, request)
+    def versions(self) -> Mapping[int, tuple[int, ...]]:
+        return self._history.versions(self.id)
 
-    def add_reply(self, request: JSON) -> StoredMessage:
-        return self._history.add_message(self.id, "assistant", "", state="partial", request=request)
+    def show(self, message: int) -> bool:
+        return self._history.show(self.id, message)
+
+    def add_turn(
+        self, content: str, request: JSON, after: int | None = None
+    ) -> tuple[StoredMessage, StoredMessage]:
+        return self._history.add_turn(self.id, content, request, after)
+
+    def add_reply(self, request: JSON, after: int) -> StoredMessage:
+        return self._history.add_message(
+            self.id, "assistant", "", after=after, state="partial", request=request
+        )
 
     def update(
         self,
@@ -78,63 +96,8 @@ class Stored:
             message, content=content, ids=ids, state=state, metrics=metrics, request=request
         )
 
-    def truncate_from(self, message: int) -> None:
-        self._history.truncate_from(message)
-
-
-class Passing:
-    """A guest's conversation: in memory, gone with the tab."""
-
-    def __init__(self, name: str) -> None:
-        self.id = name
-        self._rows: list[StoredMessage] = []
-        self._next = itertools.count(1)
-        self._lock = threading.Lock()
-
-    def messages(self) -> list[StoredMessage]:
-        with self._lock:
-            return list(self._rows)
-
-    def add_turn(self, content: str, request: JSON) -> tuple[StoredMessage, StoredMessage]:
-        with self._lock:
-            user = StoredMessage(next(self._next), self.id, "user", content)
-            self._rows.append(user)
-        return user, self.add_reply(request)
-
-    def add_reply(self, request: JSON) -> StoredMessage:
-        with self._lock:
-            reply = StoredMessage(
-                next(self._next), self.id, "assistant", "", state="partial", request=request
-            )
-            self._rows.append(reply)
-        return reply
-
-    def update(
-        self,
-        message: int,
-        content: str,
-        ids: Sequence[int],
-        state: MessageState,
-        metrics: JSON,
-        request: JSON,
-    ) -> bool:
-        with self._lock:
-            for at, row in enumerate(self._rows):
-                if row.id == message:
-                    self._rows[at] = replace(
-                        row,
-                        content=content,
-                        ids=tuple(ids),
-                        state=state,
-                        metrics=metrics,
-                        request=request,
-                    )
-                    return True
-        return False
-
-    def truncate_from(self, message: int) -> None:
-        with self._lock:
-            self._rows = [row for row in self._rows if row.id < message]
+    def clear(self) -> None:
+        self._history.clear(self.id)
 
 
 def prompt_of(rows: Sequence[StoredMessage], system: str) -> tuple[Message, ...]:

@@ -70,10 +70,16 @@ class Verifier:
         if job is not None:
             self._end(job)
 
-    def drop(self, place: str, first: int = 0) -> None:
-        """The replies of a transcript from message `first` on are gone: so is what was found."""
+    def drop(self, place: str) -> None:
+        """The replies of a transcript are gone: so is what was found."""
         for where, message in list(self._jobs):
-            if where == place and message >= first:
+            if where == place:
+                self._end(self._jobs.pop((where, message)))
+
+    def leave(self, place: str, first: int) -> None:
+        """Messages from `first` on are no longer shown: end what is not done, keep the rest."""
+        for (where, message), job in list(self._jobs.items()):
+            if where == place and message >= first and not job.done.is_set():
                 self._end(self._jobs.pop((where, message)))
 
     def running(self, session: Session) -> Job[Check] | None:

@@ -41,8 +41,20 @@
   function bind(element, send) {
     element.addEventListener("click", (event) => {
       const button = event.target.closest("[data-act]");
-      if (button && !button.dataset.act.startsWith("copy")) act(button, send);
+      if (!button || button.dataset.act.startsWith("copy")) return;
+      if (button.dataset.act === "show") stepped = [button.closest("[data-id]").dataset.id, button.dataset.way];
+      act(button, send);
     });
+  }
+
+  // Another version comes with buttons of its own: the one that was pressed keeps the focus.
+  let stepped = null;
+  function refocus(scroller) {
+    const turn = stepped && scroller.querySelector(`.turn[data-id="${stepped[0]}"]`);
+    if (!turn) return;
+    const buttons = [...turn.querySelectorAll('[data-act="show"]:enabled')];
+    (buttons.find((button) => button.dataset.way === stepped[1]) || buttons[0])?.focus();
+    stepped = null;
   }
 
   // A saved conversation is posted as it is; the server reads it and says what is wrong with it.
@@ -124,6 +136,7 @@
     });
     let shown = "";
     new MutationObserver(() => {
+      refocus(scroller);
       const thread = scroller.querySelector("[data-conversation]");
       const now = thread ? thread.dataset.conversation : "";
       if (now !== shown) {

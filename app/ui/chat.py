@@ -29,14 +29,15 @@ BIND = """
 window.specdec.bind(element, (act, data) => {
   if (act === 'edit') trigger('edit', data);
   if (act === 'regenerate') trigger('regenerate', data);
+  if (act === 'show') trigger('show', data);
   if (act === 'verify') trigger('verify', data);
   if (act === 'tokens') trigger('tokens', data);
 });
 """
 OPEN_DRAWER = "() => document.querySelector('#drawer .toggle-button').click()"
 EDITING = (
-    '<p class="note" role="status">Editing an earlier message: sending replaces it and '
-    "everything after it.</p>"
+    '<p class="note" role="status">Editing an earlier message: sending makes a new version; '
+    "this one and what follows it are kept.</p>"
 )
 
 
@@ -134,6 +135,7 @@ class ChatWiring:
         )
         chat.thread.regenerate(self.regenerate, controls, **follow)
         gr.on([chat.thread.edit], self.edit, None, outputs, **quiet)
+        chat.thread.show(self.show, [chat.mode], outputs, **quiet)
         chat.cancel_edit.click(self.cancel_edit, None, outputs, **quiet)
         chat.stop.click(self.stop, None, None, **quiet)
         chat.clear.click(self.clear, [chat.mode], outputs, js=CONFIRM_CLEAR, **quiet)
@@ -141,7 +143,7 @@ class ChatWiring:
     async def send(
         self, request: gr.Request, text: str, edited: int, mode: str, *values: Any
     ) -> AsyncIterator[Update]:
-        """Send the message in the box, or put it in place of the one being edited."""
+        """Send the message in the box, as a new version of the one being edited if there is one."""
 
         def start(session: Session, options: Options) -> Job[Live]:
             if edited:
@@ -245,6 +247,15 @@ class ChatWiring:
             self.chat.notice: EDITING,
             self.chat.cancel_edit: gr.update(visible=True),
         }
+
+    def show(self, event: gr.EventData, mode: str, request: gr.Request) -> Update:
+        """Another version of a message, with what follows it."""
+        session = session_of(self.controller, request)
+        try:
+            self.controller.desk.show(session, int(event.id))
+        except SpecdecError as error:
+            return {self.chat.notice: said(error)}
+        return {self.chat.edited: 0, **self.shown(session, mode)}
 
     def cancel_edit(self) -> Update:
         return {

@@ -10,7 +10,7 @@ from typing import Any
 import gradio as gr
 
 from app.controller import Controller
-from app.records import Conversation, Found
+from app.records import Found
 from app.session import Session
 from app.ui import theme
 from app.ui.visit import said, session_of
@@ -76,14 +76,16 @@ def list_html(found: Sequence[Found], current: str, none: str = EMPTY) -> str:
     """Titles in their order, with the place that a search found; the one shown is marked."""
     if not found:
         return f'<p class="quiet">{escape(none)}</p>'
-    items = "".join(_item(one.conversation, one.excerpt, current) for one in found)
+    items = "".join(_item(one, current) for one in found)
     return f'<nav aria-label="Earlier conversations"><ul>{items}</ul></nav>'
 
 
-def _item(chat: Conversation, excerpt: str, current: str) -> str:
+def _item(found: Found, current: str) -> str:
+    chat = found.conversation
     title, here = escape(chat.title or "Untitled"), chat.id == current
     kinds = " ".join(["current"] * here + ["pinned"] * chat.pinned)
-    place = f"<small>{escape(excerpt)}</small>" if excerpt else ""
+    where = "in another version: " if found.hidden else ""
+    place = f"<small>{where}{escape(found.excerpt)}</small>" if found.excerpt else ""
     pin = "Unpin" if chat.pinned else "Pin"
     return (
         f'<li class="{kinds}" data-id="{escape(chat.id)}" data-title="{title}">'

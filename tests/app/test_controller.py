@@ -11,7 +11,7 @@ import pytest
 from app.desk import MAX_MESSAGE, Options
 from app.live import facts_from
 from specdec.contract import ErrorInfo, Sampling
-from specdec.errors import HistoryError, SettingError
+from specdec.errors import SettingError
 from tests.app.desk_kit import Kit, finish, held, until
 
 OPTIONS = Options(Sampling(seed=7))
@@ -162,25 +162,6 @@ def test_a_history_that_fails_is_said_and_the_reply_goes_on(kit: Kit) -> None:
     live = finish(job)
     assert live.reason == "end"
     assert "could not be stored" in live.notices[-1]
-
-
-def test_regenerate_replaces_the_reply_and_edit_what_follows(kit: Kit) -> None:
-    tab = kit.owner()
-    for text in ("one", "two"):
-        finish(kit.controller.desk.send(tab, text, OPTIONS))
-    rows = kit.controller.thread(tab).rows
-    finish(kit.controller.desk.regenerate(tab, OPTIONS))
-    assert [m.content for m in kit.engine.requests[-1].messages if m.role == "user"] == [
-        "one",
-        "two",
-    ]
-    assert len(kit.controller.thread(tab).rows) == 4
-    finish(kit.controller.desk.edit(tab, rows[0].id, "uno", OPTIONS))
-    rows = kit.controller.thread(tab).rows
-    assert [r.content for r in rows if r.role == "user"] == ["uno"]
-    assert len(rows) == 2
-    with pytest.raises(HistoryError):
-        kit.controller.desk.edit(tab, 999, "x", OPTIONS)
 
 
 def test_a_reply_goes_back_into_the_prompt_with_its_own_ids(kit: Kit) -> None:

@@ -26,7 +26,9 @@ from tests.app.serving import Visits, small_page
 CHAT = Conversation("a" * 32, "Grüße: a/b?", 1.0, 2.0, "Be kind", {}, True)
 ROWS = (
     StoredMessage(1, CHAT.id, "user", "    indented\n# not a title"),
-    StoredMessage(2, CHAT.id, "assistant", "Fine.", (5, 7), "interrupted", {"tok_s": 1.5}),
+    StoredMessage(
+        2, CHAT.id, "assistant", "Fine.", (5, 7), "interrupted", {"tok_s": 1.5}, parent=1
+    ),
 )
 
 
@@ -40,7 +42,7 @@ def test_markdown_keeps_texts_as_they_were_written() -> None:
 
 def test_json_has_all_that_is_stored() -> None:
     row = json.loads(as_json(CHAT, ROWS))
-    assert (row["format"], row["title"], row["pinned"]) == ("specdec-chat 1", CHAT.title, True)
+    assert (row["format"], row["title"], row["pinned"]) == ("specdec-chat 2", CHAT.title, True)
     assert row["messages"][1]["ids"] == [5, 7]
     assert row["messages"][1]["metrics"] == {"tok_s": 1.5}
 
@@ -60,8 +62,53 @@ def test_what_was_saved_is_read_back_as_a_new_conversation(kit: Kit) -> None:
     assert found is not None
     back, rows = found
     assert (back.title, back.system, back.pinned) == (CHAT.title, CHAT.system, True)
-    bare = [replace(row, id=0, conversation="", created=0.0) for row in (*rows, *ROWS)]
+    bare = [replace(row, id=0, parent=0, conversation="", created=0.0) for row in (*rows, *ROWS)]
     assert bare[:2] == bare[2:]
+
+
+def test_json_keeps_the_tree_and_markdown_what_is_shown(kit: Kit) -> None:
+    chat = kit.history.create("Tree").id
+    first, reply = kit.history.add_turn(chat, "one")
+    kit.history.add_turn(chat, "two")
+    kit.history.add_message(chat, "assistant", "again", after=first.id)
+    kit.history.add_turn(chat, "uno", after=0)
+    kit.history.show(chat, first.id)
+    found = kit.controller.stored(chat)
+    assert found is not None
+    back = kit.controller.stored(kit.controller.restore(as_json(*found).encode()).id)
+    assert back is not None
+    assert as_markdown(*back) == as_markdown(*found)
+    assert "again" in as_markdown(*back)
+    assert "two" not in as_markdown(*back)
+    made = {row.id: other.id for row, other in zip(found[1], back[1], strict=True)} | {0: 0}
+    for row, other in zip(found[1], back[1], strict=True):
+        assert (made[row.parent], row.content, row.shown) == (
+            other.parent,
+            other.content,
+            other.shown,
+        )
+    kit.history.show(back[0].id, made[reply.id])
+    assert [row.content for row in kit.history.messages(back[0].id)] == ["one", "", "two", ""]
+
+
+def test_a_file_from_before_there_were_branches_is_read(kit: Kit) -> None:
+    turns = [
+        {"id": 7, "role": "user", "content": "one"}, {"id": 9, "role": "assistant", "content": "1"},
+        {"id": 12, "role": "user", "content": "two"},
+    ]  # fmt: skip
+    old = json.dumps({"format": "specdec-chat 1", "messages": turns})
+    chat = kit.controller.restore(old.encode()).id
+    assert [row.content for row in kit.history.messages(chat)] == ["one", "1", "two"]
+
+
+@pytest.mark.parametrize(
+    "places", [[(1, 2), (2, 0)], [(1, 1)], [(1, 0), (1, 0)], [(0, 0)]], ids=str
+)
+def test_a_tree_that_is_none_is_refused(kit: Kit, places: list[tuple[int, int]]) -> None:
+    turns = [{"id": i, "parent": p, "role": "user", "content": "x"} for i, p in places]
+    with pytest.raises(SettingError, match="does not follow"):
+        kit.controller.restore(json.dumps({"format": "specdec-chat 2", "messages": turns}).encode())
+    assert kit.history.conversations() == []
 
 
 @pytest.mark.parametrize(

@@ -78,22 +78,21 @@ def test_the_reply_row_is_there_before_any_token(history: History) -> None:
     ]
 
 
-def test_truncate_takes_the_message_and_all_after_it_in_its_own_chat(history: History) -> None:
+def test_clear_takes_the_messages_of_its_own_chat(history: History) -> None:
     chat, other = history.create(), history.create()
-    kept, _ = history.add_turn(chat.id, "one")
-    second, _ = history.add_turn(chat.id, "two")
+    history.add_turn(chat.id, "one")
+    history.add_turn(chat.id, "uno", after=0)
     history.add_turn(other.id, "elsewhere")
-    assert history.truncate_from(second.id) == 2
-    assert [m.id for m in history.messages(chat.id)] == [kept.id, kept.id + 1]
+    history.clear(chat.id)
+    assert history.tree(chat.id) == []
     assert len(history.messages(other.id)) == 2
-    assert history.truncate_from(second.id) == 0
 
 
 def test_ids_are_not_used_twice(history: History) -> None:
     """A late update of a deleted reply must not land in the reply that replaced it."""
     chat = history.create()
     user, reply = history.add_turn(chat.id, "one")
-    history.truncate_from(user.id)
+    history.clear(chat.id)
     again, fresh = history.add_turn(chat.id, "one, edited")
     assert {again.id, fresh.id}.isdisjoint({user.id, reply.id})
     assert history.update_message(reply.id, content="late") is False

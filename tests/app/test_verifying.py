@@ -136,9 +136,7 @@ def test_a_model_loaded_while_it_waited_is_seen(kit: Kit, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("way", ["clear", "delete", "regenerate", "edit"])
-def test_what_goes_takes_its_comparison_with_it(
-    kit: Kit, monkeypatch: pytest.MonkeyPatch, way: str
-) -> None:
+def test_what_goes_ends_its_comparison(kit: Kit, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     def verify(reply: Reply, cancel: Cancel) -> Comparison:
         until(cancel.is_set)
         raise EngineError("Verify was cancelled.")
@@ -158,6 +156,17 @@ def test_what_goes_takes_its_comparison_with_it(
     finish(job)
     assert controller.verifier.running(tab) is None
     assert controller.verifier._jobs == {}
+
+
+def test_what_was_found_stays_with_a_version_that_is_left(kit: Kit) -> None:
+    row, tab = answered(kit), kit.owner()
+    found = finish(kit.controller.verifier.start(tab, row.id))
+    finish(kit.controller.desk.regenerate(tab, Options(SAMPLING)))
+    with pytest.raises(HistoryError, match="gone"):
+        kit.controller.verifier.start(tab, row.id)  # what is not shown is not compared
+    kit.controller.desk.show(tab, row.id)
+    assert shown(kit)[row.id] == found
+    assert finish(kit.controller.verifier.start(tab, row.id)) == found
 
 
 def test_a_fault_is_said(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,37 @@
+"""Versions of a message in a real browser: walked with the keyboard, there after a reload."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.ui.steps import Serve, ready, send, settled, visit
+
+pytestmark = pytest.mark.ui
+
+
+def test_an_edited_message_keeps_its_first_version(serve: Serve, tab: Page) -> None:
+    served = serve()
+    visit(tab, served)
+    ready(tab)
+    send(tab, "what do wrens eat")
+    settled(tab)
+    asked = tab.locator("#thread .turn.user .said")
+    tab.locator("#thread .turn.user").get_by_role("button", name="Edit").click()
+    expect(tab.locator("#message textarea")).to_have_value("what do wrens eat")
+    expect(tab.locator("#notice")).to_contain_text("what follows it are kept")
+    send(tab, "what do robins eat")
+    settled(tab)
+    versions = tab.get_by_role("group", name="Version 2 of 2")
+    expect(versions).to_contain_text("2/2")
+    expect(versions.get_by_role("button", name="next")).to_be_disabled()
+
+    versions.get_by_role("button", name="previous").focus()
+    tab.keyboard.press("Enter")
+    expect(asked).to_have_text("what do wrens eat")
+    forward = tab.get_by_role("group", name="Version 1 of 2").get_by_role("button", name="next")
+    expect(forward).to_be_focused()  # the way back is under the finger
+    tab.reload()
+    expect(asked).to_have_text("what do wrens eat")
+    tab.get_by_role("group", name="Version 1 of 2").get_by_role("button", name="next").click()
+    expect(asked).to_have_text("what do robins eat")
