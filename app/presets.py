@@ -109,7 +109,8 @@ class Presets:
         owner_only(session)
         new = read_presets(text)
         with self._lock:
-            presets, change = list(self._file.presets), {}
+            presets: list[Preset] = list(self._file.presets)
+            change: dict[str, Preset | None] = {}
             for preset in new:
                 made = _free(preset, (*BUILT_IN, *presets))
                 if made is not None:

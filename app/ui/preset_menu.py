@@ -16,7 +16,7 @@ element.addEventListener('change', async (event) => {
   const file = input.files[0];
   const text = file.size > MOST ? '' : await file.text();
   input.value = '';
-  trigger('load', {size: file.size, text: text});
+  trigger('take', {size: file.size, text: text});
 });
 """.replace("MOST", str(MAX_FILE))
 
@@ -49,11 +49,11 @@ def layout() -> PresetMenu:
             back = gr.Button("Set back", size="sm", visible=False, min_width=80)
             update = gr.Button("Save changes", size="sm", visible=False, min_width=80)
         with gr.Accordion("Your presets", open=False, visible=False) as manage:
-            name = gr.Textbox(label="Name", max_lines=1, elem_id="preset-name")
+            name = gr.Textbox(label="Name of a preset", max_lines=1, elem_id="preset-name")
             with gr.Row():
-                save = gr.Button("Save under this name", size="sm", variant="primary")
-                rename = gr.Button("Rename", size="sm", min_width=80)
-                delete = gr.Button("Delete", size="sm", min_width=80)
+                save = gr.Button("Save", size="sm", variant="primary", min_width=60)
+                rename = gr.Button("Rename", size="sm", min_width=60)
+                delete = gr.Button("Delete", size="sm", min_width=60)
             files = gr.HTML("", elem_id="preset-files", js_on_load=BIND, apply_default_css=False)
         told = gr.HTML("", elem_id="preset-told", js_on_load=None, apply_default_css=False)
         undo = gr.Button("Undo", size="sm", visible=False, elem_id="preset-undo")

@@ -23,6 +23,7 @@ from specdec.errors import SettingError, SpecdecError
 
 Update = dict[Any, Any]
 
+
 class PresetWiring:
     """Handlers of the menu. Each act says what it did and can be undone."""
 
@@ -44,7 +45,7 @@ class PresetWiring:
         parts.save.click(self.save, [parts.name, *controls], **everything)
         parts.rename.click(self.rename, [parts.menu, parts.name, *controls], **everything)
         parts.delete.click(self.delete, inputs, **everything)
-        parts.files.load(self.load, controls, **everything)
+        parts.files.take(self.take, controls, **everything)
         parts.undo.click(self.undo, [parts.before, *controls], **everything)
         gr.on(
             [control.change for control in controls],
@@ -81,7 +82,7 @@ class PresetWiring:
         }
 
     def compare(self, request: gr.Request, name: str, *values: Any) -> Update:
-        """Say what differs from the preset chosen; a value that cannot be read is said elsewhere."""
+        """Say what differs from the preset chosen; a value nobody can read is said elsewhere."""
         session = session_of(self.controller, request)
         try:
             chosen = self.controller.presets.find(session, name)
@@ -135,7 +136,7 @@ class PresetWiring:
 
         return self._change(request, values, act)
 
-    def load(self, request: gr.Request, event: gr.EventData, *values: Any) -> Update:
+    def take(self, request: gr.Request, event: gr.EventData, *values: Any) -> Update:
         """Import a file that was read in the browser."""
 
         def act(session: Session, options: Options) -> tuple[Change, str]:
