@@ -18,6 +18,7 @@ from app.importing import read_saved
 from app.line import Job, Line, watch
 from app.live import Live
 from app.loader import SUPERSEDED, Loader, LoadView
+from app.presets import Presets
 from app.race import RaceView, race
 from app.records import Conversation, StoredMessage
 from app.session import LINGER_S, Access, Session, Sessions
@@ -44,6 +45,7 @@ class Controller:
         self._line = Line()
         self._loader = Loader(engine, settings)
         self.chats = Chats(history)
+        self.presets = Presets(settings.path.with_name("presets.json"))
         gone = self._sessions.gone
         self.verifier = Verifier(engine, self._line, self.chats, gone)
         self.desk = Desk(engine, self._loader, self._line, self.chats, gone, self.verifier.leave)
@@ -91,7 +93,8 @@ class Controller:
     @property
     def notices(self) -> tuple[str, ...]:
         """What went wrong with files at start-up; not for guests."""
-        return tuple(n for n in (self._settings.notice, self._history.notice) if n)
+        found = (self._settings.notice, self._history.notice, self.presets.notice)
+        return tuple(n for n in found if n)
 
     # --- models ---------------------------------------------------------------------------------
 

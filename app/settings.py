@@ -5,14 +5,12 @@ What the command line says comes first, then this file, then the defaults.
 
 from __future__ import annotations
 
-import os
-import tempfile
-import time
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from app.whole_file import set_aside, write_whole
 from specdec.errors import SettingError
 from specdec.request import MAX_K, Mode, Rule, Sampling
 
@@ -76,22 +74,7 @@ class SettingsFile:
 
     def save(self, settings: Settings) -> None:
         """Raises SettingError when the file cannot be written; the old one then stays."""
-        text = settings.model_dump_json(indent=2) + "\n"
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=self.path.name)
-            try:
-                with os.fdopen(handle, "w", encoding="utf-8") as file:
-                    file.write(text)
-                Path(name).replace(self.path)
-            except BaseException:
-                Path(name).unlink(missing_ok=True)
-                raise
-        except OSError as error:
-            raise SettingError(
-                f"The settings file {self.path} cannot be written: {error}.",
-                "Check the folder's permissions and free space.",
-            ) from error
+        write_whole(self.path, settings.model_dump_json(indent=2) + "\n", "settings file")
         self.settings = settings
 
     def _read(self) -> Settings:
@@ -111,6 +94,5 @@ class SettingsFile:
     def _set_aside(self, error: ValidationError) -> str:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "file"
-        aside = self.path.with_name(f"{self.path.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
-        self.path.replace(aside)
+        aside = set_aside(self.path)
         return f"The settings were not valid ({where}: {first['msg']}). Kept as {aside}."

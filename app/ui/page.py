@@ -13,7 +13,7 @@ from app import bubbles
 from app.controller import Controller
 from app.desk import Options
 from app.session import Session
-from app.ui import chat, history_list, proof, race, reply_settings, settings_panel
+from app.ui import chat, history_list, presets, proof, race, reply_settings, settings_panel
 from app.ui.theme import look as look
 from app.ui.visit import last_facts, pill_html, session_of
 from app.view import Label
@@ -72,11 +72,19 @@ class _Page:
         race.RaceWiring(self.controller, self.race, self.settings).wire(self.chat.mode)
         self.loading.wire(self.chat.mode)
         self._wire_settings()
+        self.presets = presets.PresetWiring(self.controller, self.settings.presets)
+        self.presets.wire(self._controls())
         quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
         arrived = page.load(
             self.arrive,
             [self.width],
-            [*outputs, *self._controls(), self.models_tab, self.history.side],
+            [
+                *outputs,
+                *self._controls(),
+                self.models_tab,
+                self.history.side,
+                *self.presets.outputs,
+            ],
             js="() => [window.innerWidth]",
             **quiet,
         )
@@ -147,6 +155,7 @@ class _Page:
             self.chat.box: gr.update(interactive=True),
             self.models_tab: gr.update(visible=owner),
             self.history.side: gr.Sidebar(visible=owner, open=owner and width > NARROW),
+            **self.presets.update(session, options),
         }
 
     def _find(self, session: Session, named: str) -> None:

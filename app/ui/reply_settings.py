@@ -10,6 +10,7 @@ import gradio as gr
 
 from app import view
 from app.desk import Options
+from app.ui import preset_menu
 from specdec.errors import SettingError
 from specdec.request import MAX_K, Sampling
 
@@ -23,6 +24,7 @@ class ReplySettings:
     inputs: tuple[Any, ...]
     effective: Any
     reset: Any
+    presets: preset_menu.PresetMenu
 
 
 def layout() -> ReplySettings:
@@ -38,6 +40,7 @@ def layout() -> ReplySettings:
         effective = gr.HTML(
             effective_html(Options()), elem_id="effective", js_on_load=None, apply_default_css=False
         )
+        menu = preset_menu.layout()
         system = gr.Textbox(
             start[0],
             label="System prompt",
@@ -74,7 +77,7 @@ def layout() -> ReplySettings:
     )  # fmt: skip
     for control in inputs:
         control.interactive = False  # until a tab knows the values kept for it: page.arrive
-    return ReplySettings(inputs, effective, reset)
+    return ReplySettings(inputs, effective, reset, menu)
 
 
 def options_of(mode: str, *values: Any) -> Options:
