@@ -171,6 +171,13 @@ class Growing:
         self._text = ""
         self._done = 0  # characters whose HTML is final
         self._html = ""
+        self._before: Growing | None = None
+
+    @property
+    def before(self) -> Growing:
+        """Another one, for text that stands before this one: what a model thinks aloud."""
+        self._before = self._before or Growing()
+        return self._before
 
     def to_html(self, text: str) -> str:
         """HTML of `text`; starts over when it is not a longer form of the last one."""
