@@ -28,10 +28,8 @@ def split(text: str, thinking: bool = False) -> Split:
     A lone closing tag at a line's end ends a thought too: the prompt opened it, whoever made it.
     Tags inside code are text.
     """
-    if channel := _CHANNEL.match(text):
-        opened, close = channel, _CHANNEL_END
-    else:
-        opened, close = _OPEN.match(text), _CLOSE
+    channel = _CHANNEL.match(text)
+    opened, close = (channel, _CHANNEL_END) if channel else (_OPEN.match(text), _CLOSE)
     body = text[opened.end() :] if opened else text
     closed = next((m for m in close.finditer(body) if not _in_code(body, m.start())), None)
     if closed:
