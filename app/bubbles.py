@@ -30,13 +30,17 @@ WELCOME = (
 def thread(shown: Thread) -> str:
     """The stored turns; the reply being written is left to `live`."""
     beside = {} if shown.writing else shown.versions  # while one is written all stays as it is
-    turns = [
-        user(row, beside.get(row.id, ()))
-        if row.role == "user"
-        else reply(row, shown.checks.get(row.id), row.id in shown.opened, beside.get(row.id, ()))
-        for row in shown.rows
-        if row.id != shown.writing
-    ]
+    turns, told = [], ()  # type: tuple[list[str], tuple[str, ...]]
+    for row in shown.rows:
+        others = beside.get(row.id, ())
+        if row.id == shown.writing:
+            continue
+        if row.role == "user":
+            turns.append(user(row, others))
+        else:
+            check, opened = shown.checks.get(row.id), row.id in shown.opened
+            turns.append(reply(row, check, opened, others, told))
+            told = notices(row)
     inside = "".join(turns) or ("" if shown.writing else WELCOME)
     return (
         f'<div class="thread" role="log" aria-live="polite" aria-label="Conversation" '
@@ -54,11 +58,17 @@ def user(row: StoredMessage, beside: Sequence[int] = ()) -> str:
     )
 
 
+def notices(row: StoredMessage) -> tuple[str, ...]:
+    """What was said under a reply, and need not be said again under the next."""
+    return tuple(row.request.get("notices", ()))
+
+
 def reply(
     row: StoredMessage,
     check: Check | None = None,
     opened: bool = False,
     beside: Sequence[int] = (),
+    told: Sequence[str] = (),
 ) -> str:
     """A stored reply with the figures kept with it, what Verify found of it, and its tokens."""
     facts = facts_from(row.metrics, row.request)
@@ -66,11 +76,11 @@ def reply(
     mark = {"interrupted": "interrupted", "partial": "interrupted", "failed": "failed"}.get(state)
     if facts.reason == "cancelled":
         mark = None  # the footer says "stopped"
-    body = _body(row.content) if row.content else ""
+    body = _body(row.content, facts.thinking) if row.content else ""
     return (
         f'<article class="turn reply {state}" data-id="{row.id}" aria-label="Reply">'
-        f'<div class="body">{body}</div>{_source(row.content)}'
-        f"{error(facts.error) if facts.error else ''}{footer(facts, mark)}"
+        f'<div class="body">{body}</div>{_source(_said(row.content, facts.thinking))}'
+        f"{error(facts.error) if facts.error else ''}{footer(facts, mark, told=told)}"
         f"{checked(check) if check else ''}{_tokens(row) if opened else ''}"
         f"<div class='acts'>{switch(row.id, beside)}{_button('copy', 'Copy')}"
         f"{_button('regenerate', 'Regenerate')}"
@@ -101,21 +111,21 @@ def _verify(row: StoredMessage, check: Check | None) -> str:
     return _button("verify", "Stop comparing" if going else "Verify")
 
 
-def live(now: Live, growing: Growing) -> str:
+def live(now: Live, growing: Growing, told: Sequence[str] = ()) -> str:
     """The reply being written. `growing` keeps what is already HTML between calls."""
     facts = facts_of(now)
     if not now.text and now.stage != "done":
         text, share = view.waiting(now)
         body = f'<div class="wait" role="status">{progress(text, share)}</div>'
     else:
-        body = f'<div class="body writing">{_body(now.text, growing)}</div>'
+        body = f'<div class="body writing">{_body(now.text, facts.thinking, growing)}</div>'
     return (
         f'<article class="turn reply live" aria-label="Reply being written" aria-busy="true">'
-        f"{body}{footer(facts, None, writing=True)}</article>"
+        f"{body}{footer(facts, None, True, told)}</article>"
     )
 
 
-def footer(facts: Facts, mark: str | None, writing: bool = False) -> str:
+def footer(facts: Facts, mark: str | None, writing: bool = False, told: Sequence[str] = ()) -> str:
     """Figures, the claim about the words, how it ended, and what to know about it."""
     parts = [
         f'<span class="figure" title="{escape(f.meaning)}"><b>{escape(f.value)}</b> '
@@ -134,7 +144,7 @@ def footer(facts: Facts, mark: str | None, writing: bool = False) -> str:
     if end := view.ending(facts):
         parts.append(f'<span class="mark">{escape(end)}</span>')
     line = f'<footer class="figures">{"".join(parts)}</footer>' if parts else ""
-    notes = "".join(f'<p class="note">{escape(text)}</p>' for text in view.remarks(facts))
+    notes = "".join(f'<p class="note">{escape(text)}</p>' for text in view.remarks(facts, told))
     return notes + line
 
 
@@ -179,16 +189,22 @@ def pill(label: Label) -> str:
     )
 
 
-def _body(text: str, growing: Growing | None = None) -> str:
-    parts = split(text)
+def _body(text: str, thinking: bool, growing: Growing | None = None) -> str:
+    parts = split(text, thinking)
     thought = ""
     if parts.thought is not None:
-        name, opened = ("Thinking", " open") if parts.open else ("Thought", "")
+        name = "Thought" if not parts.open else "Thinking" if growing else "Thought, not finished"
+        inside = growing.before.to_html(parts.thought) if growing else to_html(parts.thought)
         thought = (
-            f'<details class="thought"{opened}><summary>{name}</summary>'
-            f"<div>{to_html(parts.thought)}</div></details>"
+            f'<details class="thought"{" open" if parts.open else ""}><summary>{name}</summary>'
+            f"<div>{inside}</div></details>"
         )
     return thought + (growing.to_html(parts.answer) if growing else to_html(parts.answer))
+
+
+def _said(text: str, thinking: bool) -> str:
+    """The reply without what was thought aloud, for Copy; all of it where nothing else came."""
+    return split(text, thinking).answer or text
 
 
 def _source(text: str) -> str:

@@ -152,6 +152,7 @@ class Facts:
     rule: Rule = "match"
     k: int | None = None
     prompt: str = ""
+    thinking: bool = False
 
 
 def facts_of(live: Live, target: str = "", draft: str = "") -> Facts:
@@ -181,6 +182,7 @@ def facts_of(live: Live, target: str = "", draft: str = "") -> Facts:
         rule=live.rule,
         k=live.k,
         prompt=started.prompt,
+        thinking=started.thinking,
     )
 
 
@@ -205,4 +207,5 @@ def facts_from(metrics: Any, request: Any) -> Facts:
         rule=request.get("rule", "match"),
         k=request.get("k"),
         prompt=request.get("prompt", ""),
+        thinking=bool(request.get("thinking", False)),
     )

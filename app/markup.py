@@ -22,6 +22,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 
+from app.dollars import formula_end, reads_as_prose
 from app.maths import math_html
 
 _LINK = re.compile(r"(https?://|mailto:)", re.IGNORECASE)
@@ -102,7 +103,9 @@ def _math(tokens: Sequence[Token], index: int) -> str:
 
 
 def _inline_math(state: StateInline, silent: bool) -> bool:
-    """`\\( ... \\)` and `\\[ ... \\]` within a paragraph; never a dollar: prices stay prices."""
+    """`\\( ... \\)`, `\\[ ... \\]` and dollars (`app.dollars`) within a paragraph."""
+    if state.src[state.pos] == "$":
+        return _inline_dollars(state, silent)
     opener = state.src[state.pos : state.pos + 2]
     closer = {"\\(": "\\)", "\\[": "\\]"}.get(opener)
     if closer is None:
@@ -118,6 +121,19 @@ def _inline_math(state: StateInline, silent: bool) -> bool:
     return True
 
 
+def _inline_dollars(state: StateInline, silent: bool) -> bool:
+    end = formula_end(state.src, state.pos, state.posMax)
+    if end is None:
+        return False
+    if not silent:
+        double = state.src.startswith("$$", state.pos)
+        token = state.push("math", "", 0)
+        token.content = state.src[state.pos : end].strip("$")
+        token.info = "block" if double else "inline"
+    state.pos = end
+    return True
+
+
 def _block_math(state: StateBlock, start: int, last: int, silent: bool) -> bool:
     """A line that begins with `\\[` or `$$`, up to a line that ends with the closer."""
     if state.is_code_block(start):
@@ -129,13 +145,18 @@ def _block_math(state: StateBlock, start: int, last: int, silent: bool) -> bool:
         return False
     for line in range(start, last):
         text = state.src[state.bMarks[line] : state.eMarks[line]].rstrip()
+        if not text and opener == "$$":  # the shell's own number, not a formula
+            return False
         if not text.endswith(closer) or (line == start and len(first) < 5):
             continue
+        body = state.getLines(start, line + 1, state.blkIndent, False).strip()
+        inner = body[2 : -len(closer)].strip()
+        if opener == "$$" and ("$$" in inner or reads_as_prose(inner)):
+            return False
         if silent:
             return True
         token = state.push("math_block", "", 0)
-        body = state.getLines(start, line + 1, state.blkIndent, False).strip()
-        token.content = body[2 : -len(closer)].strip()
+        token.content = inner
         token.info = "block"
         token.map = [start, line + 1]
         state.line = line + 1
@@ -150,6 +171,13 @@ class Growing:
         self._text = ""
         self._done = 0  # characters whose HTML is final
         self._html = ""
+        self._before: Growing | None = None
+
+    @property
+    def before(self) -> Growing:
+        """Another one, for text that stands before this one: what a model thinks aloud."""
+        self._before = self._before or Growing()
+        return self._before
 
     def to_html(self, text: str) -> str:
         """HTML of `text`; starts over when it is not a longer form of the last one."""

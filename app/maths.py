@@ -22,13 +22,20 @@ _ATTRIBUTES = re.compile(
     "|width|height|depth|lspace|rspace|notation|columnlines|rowlines"
 )
 _XMLNS = re.compile(r"\{[^}]*\}")
+_LINES = re.compile(
+    r"\\(begin|end)\{(?:aligned|alignedat|gather|gathered|multline|eqnarray)\*?\}(\{\d\})?"
+)
+"""Environments of several lines that the converter lacks or runs together; `split` draws them."""
 
 
 @lru_cache(maxsize=256)
 def math_html(tex: str, display: bool) -> str:
     """MathML for `tex`, from listed tags and attributes only."""
+    lines = _LINES.sub(r"\\\1{split}", tex)
+    if "\\\\" in tex and "\\begin" not in tex:
+        lines = rf"\begin{{split}}{tex}\end{{split}}"
     try:
-        tree = ElementTree.fromstring(convert(tex, display="block" if display else "inline"))
+        tree = ElementTree.fromstring(convert(lines, display="block" if display else "inline"))
     except Exception:  # the converter raises many kinds; the source is what we can show
         return f'<code class="tex">{escape(tex)}</code>'
     return _serialise(tree)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_OPEN = re.compile(r"\s*<(think|thinking)>")
-_CLOSE = re.compile(r"</(?:think|thinking)>[ \t]*(?=\n|$)")
+_OPEN = re.compile(r"\s*<(?:think|thinking|thought|reasoning)>")
+_CLOSE = re.compile(r"</(?:think|thinking|thought|reasoning)>[ \t]*(?=\n|$)")
+_CHANNEL = re.compile(r"analysis(?=[A-Z\"'(\d])")
+_CHANNEL_END = re.compile(r"assistantfinal")
+"""What is left of gpt-oss' channels when their special tokens are skipped."""
 _FENCE = re.compile(r"^ {0,3}(```+|~~~+)", re.MULTILINE)
 
 
@@ -19,17 +22,20 @@ class Split:
     open: bool = False
 
 
-def split(text: str) -> Split:
-    """Only a tag that begins the reply opens a thought; a lone closing tag at a line's end ends
-    one whose opening tag was part of the prompt. Tags inside code are text.
+def split(text: str, thinking: bool = False) -> Split:
+    """Only a tag that begins the reply opens a thought; `thinking`: the prompt ended with one.
+
+    A lone closing tag at a line's end ends a thought too: the prompt opened it, whoever made it.
+    Tags inside code are text.
     """
-    opened = _OPEN.match(text)
+    channel = _CHANNEL.match(text)
+    opened, close = (channel, _CHANNEL_END) if channel else (_OPEN.match(text), _CLOSE)
     body = text[opened.end() :] if opened else text
-    closed = next((m for m in _CLOSE.finditer(body) if not _in_code(body, m.start())), None)
+    closed = next((m for m in close.finditer(body) if not _in_code(body, m.start())), None)
     if closed:
         thought = body[: closed.start()].strip()
         return Split(thought or None, body[closed.end() :].lstrip("\n"))
-    if opened:
+    if opened or thinking:
         return Split(body.strip(), "", open=True)
     return Split(None, text)
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from app.history import History
 from app.records import MessageState, StoredMessage
+from app.thoughts import split
 from specdec.contract import Message
 
 JSON = Mapping[str, Any]
@@ -101,14 +102,22 @@ class Stored:
 
 
 def prompt_of(rows: Sequence[StoredMessage], system: str) -> tuple[Message, ...]:
-    """Messages for the engine: empty replies left out, user turns that then touch joined."""
+    """Messages for the engine: empty replies left out, user turns that then touch joined.
+
+    What a model thought aloud is left out once its reply has been answered.
+    """
     turns: list[Message] = [Message("system", system)] if system.strip() else []
-    for row in rows:
+    for at, row in enumerate(rows):
         if row.role == "assistant":
-            if row.content:
-                turns.append(Message("assistant", row.content, row.ids))
+            said = _said(row) if at < len(rows) - 1 else row.content
+            if said:
+                turns.append(Message("assistant", said, row.ids))
         elif turns and turns[-1].role == "user":
             turns[-1] = Message("user", f"{turns[-1].content}\n\n{row.content}")
         else:
             turns.append(Message("user", row.content))
     return tuple(turns)
+
+
+def _said(row: StoredMessage) -> str:
+    return split(row.content, bool(row.request.get("thinking"))).answer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -160,13 +161,13 @@ def ending(facts: Facts) -> str:
     return REASONS[facts.reason] if facts.reason else ""
 
 
-def remarks(facts: Facts) -> tuple[str, ...]:
-    """What the user must know about a reply: turns left out, notices."""
+def remarks(facts: Facts, told: Sequence[str] = ()) -> tuple[str, ...]:
+    """What the user must know about a reply: turns left out, notices not `told` just before."""
     left_out: tuple[str, ...] = ()
     if facts.dropped_turns:
         turns = "turn does" if facts.dropped_turns == 1 else "turns do"
         left_out = (f"The {facts.dropped_turns} oldest {turns} not fit and were left out.",)
-    return (*left_out, *facts.notices)
+    return (*left_out, *(text for text in facts.notices if text not in told))
 
 
 def phase(at: Phase) -> tuple[str, float | None]:

@@ -54,7 +54,8 @@ class Started:
 
     `runner` is static or fast; `exact` says whether this run may be called "same words" (DESIGN 5);
     `notice` is anything the user must be told about this reply (speculation off and why, ...).
-    `prompt` is a digest of the prompt's ids.
+    `prompt` is a digest of the prompt's ids; `thinking`: its template began a thought, so the reply
+    begins inside one, without a tag.
     """
 
     prompt_tokens: int
@@ -66,6 +67,7 @@ class Started:
     exact: bool = False
     notice: str = ""
     prompt: str = ""
+    thinking: bool = False
 
 
 @dataclass(frozen=True, slots=True)

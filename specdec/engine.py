@@ -176,6 +176,7 @@ class LocalEngine:
             exact=cached.scorer.exact and request.rule == "match",
             notice=_notice(session, request, prompt.notice),
             prompt=noise.prompt,
+            thinking=prompt.thinking,
         )
         task = Task(
             prompt.ids,

@@ -5,6 +5,7 @@ Knows the tokenizer and its template; nothing of models, laws or caches.
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,11 +18,18 @@ from specdec.request import ChatRequest, Message
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """Token ids that end where the reply begins, and what was left out to make them fit."""
+    """Token ids that end where the reply begins, and what was left out to make them fit.
+
+    `thinking`: the template began a thought, which the reply goes on with (B05).
+    """
 
     ids: tuple[int, ...]
     dropped_turns: int = 0
     notice: str = ""
+    thinking: bool = False
+
+
+_THINKS = re.compile(r"<(?:think|thinking|thought|reasoning)>\s*$")
 
 
 class PromptBuilder:
@@ -49,7 +57,8 @@ class PromptBuilder:
             ids, notice = self._encode([*head, *rest])
             if len(ids) <= limit:
                 self._check_rows(ids)
-                return Prompt(tuple(ids), dropped, notice)
+                end = self._tokenizer.decode(ids[-16:], skip_special_tokens=False)
+                return Prompt(tuple(ids), dropped, notice, bool(_THINKS.search(str(end))))
             cut = next((i for i, m in enumerate(rest) if i > 0 and m.role == "user"), None)
             if cut is None:
                 raise PromptError(
@@ -99,8 +108,8 @@ class PromptBuilder:
         Splitting at the reply is what generation itself saw: the prompt ended there.
         """
         text, notice, used = self._render(messages)
-        replies = [i for i, m in enumerate(used) if m.role == "assistant" and m.ids]
-        own = [i for i in replies if self._decode(used[i].ids) == used[i].content]
+        replies = {i: self._own(m) for i, m in enumerate(used) if m.role == "assistant"}
+        own = {i: ids for i, ids in replies.items() if ids}
         if not own:
             return self._first(text), notice
         marks = {i: f"reply-{uuid.uuid4().hex}" for i in own}
@@ -115,7 +124,7 @@ class PromptBuilder:
         for i, mark in marks.items():
             before, frame = frame.split(mark, 1)
             ids += self._ids(before) if ids else self._first(before)
-            ids += used[i].ids
+            ids += own[i]
         return ids + self._ids(frame), notice
 
     def _render(self, messages: Sequence[Message]) -> tuple[str, str, list[Message]]:
@@ -169,8 +178,20 @@ class PromptBuilder:
         """The template wrote every special token itself, so none is added (C06)."""
         return list(self._tokenizer(text, add_special_tokens=False)["input_ids"]) if text else []
 
-    def _decode(self, ids: Sequence[int]) -> str:
-        return decode(self._tokenizer, ids)
+    def _own(self, reply: Message) -> Sequence[int]:
+        """A reply's own ids that say its text: all, or the last where its thought is left out.
+
+        None where it was edited.
+        """
+        first, last = 0, len(reply.ids)
+        while first < last:  # the longest end that is no longer than the text
+            middle = (first + last) // 2
+            if len(decode(self._tokenizer, reply.ids[middle:])) > len(reply.content):
+                first = middle + 1
+            else:
+                last = middle
+        own = reply.ids[first:]
+        return own if own and decode(self._tokenizer, own) == reply.content else ()
 
 
 def decode(tokenizer: Any, ids: Sequence[int]) -> str:

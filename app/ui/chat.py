@@ -195,7 +195,7 @@ class ChatWiring:
 
         Leaving does not end the reply.
         """
-        growing = Growing()
+        growing, told = Growing(), self._told(session)
         place = self.controller.chats.place(session)
         facts, label = last_facts(self.controller, session), ""
         async for live in self.controller.watch(job):
@@ -203,10 +203,16 @@ class ChatWiring:
                 yield {self.chat.live: gr.skip()}  # gradio sends the last update once more
                 return
             before, label = label, pill_html(self.controller, mode, facts)
-            update = {self.chat.live: bubbles.live(live, growing)}
+            update = {self.chat.live: bubbles.live(live, growing, told)}
             yield update if label == before else {**update, self.pill: label}
         if self.controller.chats.place(session) == place:
             yield self.shown(session, mode)
+
+    def _told(self, session: Session) -> tuple[str, ...]:
+        """What stands under the last finished reply already."""
+        thread = self.controller.thread(session)
+        done = [r for r in thread.rows if r.role == "assistant" and r.id != thread.writing]
+        return bubbles.notices(done[-1]) if done else ()
 
     def shown(self, session: Session, mode: str) -> Update:
         """Everything the chat tab shows, from what is stored."""

@@ -111,7 +111,7 @@ def test_fenced_code_is_escaped_exactly_once(fence: str) -> None:
 
 
 def test_dollars_stay_dollars() -> None:
-    text = "It costs $5, not $10. Run echo $HOME && kill $$ then $$ again, and $x_1$ too."
+    text = "It costs $5, not $10. Run echo $HOME && kill $$ then $$ again, or $x_1 too."
     assert read(to_html(text)).text.strip() == text
     shell = "export A=$1; echo ${A} $((1+2)) \\$5"
     assert shell in read(to_html(f"```sh\n{shell}\n```")).text
