@@ -18,14 +18,14 @@ from app.importing import read_saved
 from app.line import Job, Line, watch
 from app.live import Live
 from app.loader import SUPERSEDED, Loader, LoadView
+from app.measured import Shelf
 from app.presets import Presets
-from app.race import RaceView, race
+from app.race_desk import RaceDesk
 from app.records import Conversation, StoredMessage
 from app.session import LINGER_S, Access, Session, Sessions
 from app.settings import SamplingSettings, SettingsFile
 from app.verifying import Verifier
-from specdec.contract import ChatEngine, ErrorInfo, Mode, ModelInfo, Phase, Status
-from specdec.errors import SettingError
+from specdec.contract import ChatEngine, ErrorInfo, ModelInfo, Phase, Status
 
 
 class Controller:
@@ -50,7 +50,8 @@ class Controller:
         self.verifier = Verifier(engine, self._line, self.chats, gone)
         self.desk = Desk(engine, self._loader, self._line, self.chats, gone, self.verifier.leave)
         self.errands = Errands(engine, self._loader, self._line, self.live)
-        self._races: dict[str, Job[RaceView]] = {}  # by session key
+        self.shelf = Shelf()
+        self.races = RaceDesk(engine, self._loader, self._line, self.shelf, gone, self.phase)
         self._load: Job[LoadView] | None = None
         self._choosing = threading.Lock()
 
@@ -63,9 +64,7 @@ class Controller:
     def leave(self, key: str) -> None:
         """The tab was closed; the replies it was shown go on for a while, then stop."""
         self._sessions.leave(key)
-        job = self._races.pop(key, None)
-        if job is not None:
-            job.stop()
+        self.races.leave(key)
 
     def options(self, session: Session) -> Options:
         """What the controls start with: the owner's saved settings, the defaults for a guest."""
@@ -206,52 +205,6 @@ class Controller:
         self.verifier.drop(conversation)
         self.chats.delete(session, conversation)
         self._engine.forget(conversation)
-
-    # --- race -----------------------------------------------------------------------------------
-
-    def race(
-        self, session: Session, prompt: str, options: Options, order: tuple[Mode, Mode]
-    ) -> Job[RaceView]:
-        """Both modes on one prompt; never stored. Raises SettingError, BusyError."""
-        if not prompt.strip():
-            raise SettingError("There is no prompt.", "Write one, or pick one of the examples.")
-        before = self._races.get(session.key)
-        if before is not None:
-            self.stop_race(session)
-
-        def run(job: Job[RaceView]) -> None:
-            try:
-                for view in race(self._engine, self._loader, prompt, options, order, job):
-                    job.snapshot = view
-            except Exception as error:
-                job.snapshot = replace(job.snapshot, step="done", error=ErrorInfo.of(error))
-                raise
-
-        gone = self._sessions.gone
-        job = Job(
-            "race", RaceView(prompt, order, rule=options.rule), run, gone=lambda: gone(session)
-        )
-        self._line.put(job)
-        self._races[session.key] = job
-        return job
-
-    def watch_race(self, job: Job[RaceView]) -> AsyncIterator[RaceView]:
-        """The race as it goes, with what it waits for."""
-
-        def look() -> RaceView:
-            view = job.snapshot
-            if view.step != "waiting" or job.done.is_set():
-                return view
-            return replace(view, position=self._line.position(job), phase=self.phase())
-
-        return watch(job, look)
-
-    def stop_race(self, session: Session) -> None:
-        """End it within one round."""
-        job = self._races.get(session.key)
-        if job is None:
-            return
-        self._line.end(job, lambda now: replace(now, step="done", stopped=True))
 
     def close(self) -> None:
         """Stop what runs; the engine and the history are closed by whoever made them."""

@@ -12,12 +12,14 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from app.controller import Controller
 from app.export import TYPES, Form, export, file_name
+from app.measured_files import make_measured
 from specdec.errors import SpecdecError
 
 
 def make_downloads(controller: Controller) -> APIRouter:
-    """The routes."""
+    """The routes, what was measured among them."""
     router = APIRouter()
+    router.include_router(make_measured(controller.shelf))
 
     def get(conversation: str, form: Form) -> Response:
         found = controller.stored(conversation)

@@ -11,7 +11,9 @@ from typing import Any, Generic, Literal, TypeVar
 from specdec.errors import BusyError
 
 S = TypeVar("S")
-Kind = Literal["load", "reply", "race", "verify"]
+Kind = Literal["load", "reply", "race", "verify", "bench"]
+PASSING: tuple[Kind, ...] = ("load", "reply", "verify")
+"""What a long job lets pass between two of its steps; another measurement waits for its end."""
 
 WAITING = 32
 """Jobs that may wait: a room full of guests, and few enough to end within an evening."""
@@ -53,14 +55,20 @@ class Line:
     def __init__(self, limit: int = WAITING) -> None:
         self._limit = limit  # jobs that may wait
         self._waiting: list[Job[Any]] = []
-        self._current: Job[Any] | None = None
+        self._running: list[Job[Any]] = []  # the last one runs; those before it let it pass
         self._change = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
 
     @property
     def current(self) -> Job[Any] | None:
-        return self._current
+        running = self._running[-1:]
+        return running[0] if running else None
+
+    @property
+    def closed(self) -> bool:
+        """The program ends: nothing is begun any more."""
+        return self._closed
 
     def put(self, job: Job[Any]) -> None:
         """Raises BusyError when too many wait."""
@@ -76,8 +84,9 @@ class Line:
         with self._change:
             older = [other for other in self._waiting if other.kind == job.kind]
             self._waiting = [other for other in self._waiting if other.kind != job.kind]
-            if self._current is not None and self._current.kind == job.kind:
-                self._current.stop()
+            for running in self._running:
+                if running.kind == job.kind:
+                    running.stop()
             self._add(0, job)
             return older
 
@@ -103,8 +112,7 @@ class Line:
             if job not in self._waiting:
                 return 0
             ahead = [*self._waiting[: self._waiting.index(job)]]
-            if self._current is not None:
-                ahead.append(self._current)
+            ahead += self._running[-1:]
             return sum(other.kind != "load" for other in ahead)
 
     def withdraw(self, job: Job[Any]) -> bool:
@@ -127,24 +135,41 @@ class Line:
         with self._change:
             self._closed = True
             self._waiting.clear()
-            if self._current is not None:
-                self._current.stop()
+            for job in self._running:
+                job.stop()
             self._change.notify_all()
+
+    def let_pass(self) -> None:
+        """Called by the job that runs, between two steps: what waits now goes first (`PASSING`)."""
+        with self._change:
+            turn = [job for job in self._waiting if job.kind in PASSING]
+        for job in turn:
+            with self._change:
+                if job not in self._waiting:  # withdrawn, or everything was closed
+                    continue
+                self._waiting.remove(job)
+                self._running.append(job)
+            self._do(job)
 
     def _work(self) -> None:
         while True:
             with self._change:
-                self._current = None
                 self._change.wait_for(lambda: self._waiting or self._closed)
                 if self._closed:
                     return
-                job = self._current = self._waiting.pop(0)
-            try:
-                job.run(job)
-            except Exception:
-                log.exception("a %s job failed", job.kind)  # jobs report their own errors
-            finally:
-                job.done.set()
+                job = self._waiting.pop(0)
+                self._running.append(job)
+            self._do(job)
+
+    def _do(self, job: Job[Any]) -> None:
+        try:
+            job.run(job)
+        except Exception:
+            log.exception("a %s job failed", job.kind)  # jobs report their own errors
+        finally:
+            with self._change:
+                self._running.remove(job)
+            job.done.set()
 
 
 async def watch(

@@ -6,7 +6,7 @@ Knows nothing of pages. Nothing is cached and nothing is called the same unless 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -48,6 +48,7 @@ class Outcome:
     """`ratio` is speculative tok/s over the faster plain runner's; None: too short to time.
 
     `compared` tokens were. `both_timed`: the baseline is the faster of two plain runners.
+    `comparable` is False where the lanes had other words before: then none were compared.
     """
 
     ratio: float | None
@@ -59,13 +60,15 @@ class Outcome:
     gap: Comparison | None = None  # engine's own look at the place, when they differ
     gap_note: str = ""
     both_timed: bool = False
+    comparable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class RaceView:
     """Both lanes and what came of them. A lane that has not begun is None.
 
-    `rule` is the setting of the chat; the race itself always uses match.
+    `rule` is the setting of the chat; the race itself always uses match. `past` are the races
+    before, of which this one goes on: each lane answers with its own words in mind.
     """
 
     prompt: str = ""
@@ -81,6 +84,10 @@ class RaceView:
     stopped: bool = False
     error: ErrorInfo | None = None
     rule: Rule = "match"
+    past: tuple[RaceView, ...] = ()
+
+    def lane(self, mode: Mode) -> Live | None:
+        return self.speculative if mode == "speculative" else self.standard
 
 
 def race(
@@ -90,24 +97,29 @@ def race(
     options: Options,
     order: tuple[Mode, Mode],
     cancel: Cancel,
+    past: tuple[RaceView, ...] = (),
 ) -> Iterator[RaceView]:
     """Snapshots to the end. A seed left empty is drawn once and used by both lanes."""
     sampling, system = options.sampling, options.system
     seed = sampling.seed if sampling.seed is not None else secrets.randbelow(2**31)
-    view = RaceView(prompt, order, seed=seed, rule=options.rule)
+    view = RaceView(prompt, order, seed=seed, rule=options.rule, past=past)
     error = loader.ensure(lambda _: None)  # the page reads the phase from the engine's status
     if error is not None:
         yield replace(view, step="done", error=error)
         return
     turns = (Message("system", system),) if system.strip() else ()
-    ask = ChatRequest(
-        messages=(*turns, Message("user", prompt)),
-        sampling=replace(sampling, seed=seed),
-        fresh=True,
-    )
+    asks = {
+        mode: ChatRequest(
+            messages=(*turns, *said_before(past, mode), Message("user", prompt)),
+            sampling=replace(sampling, seed=seed),
+            mode=mode,
+            k=options.k if mode == "speculative" else None,
+            fresh=True,
+        )
+        for mode in order
+    }
     for mode in order:
-        k = options.k if mode == "speculative" else None
-        for live in run(engine, replace(ask, mode=mode, k=k), cancel):
+        for live in run(engine, asks[mode], cancel):
             view = replace(
                 view,
                 step=mode,
@@ -118,14 +130,25 @@ def race(
         if live.error or live.reason == "cancelled":
             yield replace(view, step="done", error=live.error, stopped=live.error is None)
             return
-    for probed in _probe(engine, ask, view, cancel):
+    for probed in _probe(engine, asks["standard"], view, cancel):
         view = probed
         yield view
     yield replace(view, step="checking")
     if cancel.is_set():
         yield replace(view, step="done", stopped=True)
         return
-    yield replace(view, step="done", outcome=judge(engine, ask, view, cancel))
+    yield replace(view, step="done", outcome=judge(engine, asks, view, cancel))
+
+
+def said_before(past: Sequence[RaceView], mode: Mode) -> tuple[Message, ...]:
+    """The turns of one lane, with its own ids."""
+    turns: list[Message] = []
+    for view in past:
+        live = view.lane(mode)
+        if live is None:
+            raise ValueError("a race goes on when both lanes are done")
+        turns += [Message("user", view.prompt), Message("assistant", live.text, live.ids)]
+    return tuple(turns)
 
 
 def _probe(
@@ -136,13 +159,15 @@ def _probe(
     if standard is None or standard.started is None or standard.started.runner != "static":
         return
     short = replace(ask.sampling, max_tokens=min(PROBE_TOKENS, ask.sampling.max_tokens))
-    request = replace(ask, mode="standard", runner="fast", sampling=short)
+    request = replace(ask, runner="fast", sampling=short)
     for live in run(engine, request, cancel):
         view = replace(view, step="probe", probe=live)
         yield view
 
 
-def judge(engine: ChatEngine, ask: ChatRequest, view: RaceView, cancel: Cancel) -> Outcome:
+def judge(
+    engine: ChatEngine, asks: Mapping[Mode, ChatRequest], view: RaceView, cancel: Cancel
+) -> Outcome:
     """Ratio against the faster plain runner, and the comparison of ids."""
     spec, plain = view.speculative, view.standard
     if spec is None or plain is None or plain.started is None:
@@ -152,9 +177,12 @@ def judge(engine: ChatEngine, ask: ChatRequest, view: RaceView, cancel: Cancel) 
     both_timed = baseline > 0 and probed > 0
     if probed > baseline:
         baseline, runner = probed, "fast"
+    ratio = spec.metrics.tok_s / baseline if baseline > 0 and spec.metrics.tok_s > 0 else None
+    if asks["speculative"].messages != asks["standard"].messages:
+        return Outcome(ratio, baseline, runner, False, 0, None, None, "", both_timed, False)
     at = first_difference(spec.ids, plain.ids)
     outcome = Outcome(
-        ratio=spec.metrics.tok_s / baseline if baseline > 0 and spec.metrics.tok_s > 0 else None,
+        ratio=ratio,
         baseline=baseline,
         baseline_runner=runner,
         identical=at is None,
@@ -165,7 +193,7 @@ def judge(engine: ChatEngine, ask: ChatRequest, view: RaceView, cancel: Cancel) 
     if at is None:
         return outcome
     try:
-        return replace(outcome, gap=engine.verify(Reply(ask, spec.ids), cancel))
+        return replace(outcome, gap=engine.verify(Reply(asks["speculative"], spec.ids), cancel))
     except SpecdecError as error:
         return replace(outcome, gap_note=f"How close the two tokens were is not known. {error}")
 

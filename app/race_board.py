@@ -24,31 +24,45 @@ EMPTY = (
 
 def board(now: RaceView) -> str:
     """Lanes in the order they run, the verdict above them when there is one."""
-    lanes = "".join(_lane(now, mode) for mode in now.order)
-    rule = REJECT if now.rule == "reject" else ""
-    return f'<div class="race">{_head(now)}{rule}<div class="lanes">{lanes}</div></div>'
+    return f'<div class="race">{head(now)}{rule(now)}{lanes(now)}</div>'
 
 
-def _head(now: RaceView) -> str:
+def lanes(now: RaceView, order: tuple[Mode, Mode] | None = None) -> str:
+    """Both lanes, in the order they run, or in this one."""
+    inside = "".join(_lane(now, mode) for mode in order or now.order)
+    return f'<div class="lanes">{inside}</div>'
+
+
+def rule(now: RaceView) -> str:
+    """A word where the chat's rule is not the race's."""
+    return REJECT if now.rule == "reject" else ""
+
+
+def head(now: RaceView) -> str:
+    """The verdict, what went wrong, or what goes on."""
     if now.error is not None:
         return bubbles.error(now.error)
     if now.stopped:
         return '<p class="note">Stopped. Nothing was compared.</p>'
     if now.outcome is not None:
         return verdict(now, now.outcome)
-    share = None
+    return f'<div class="wait" role="status">{bubbles.progress(*doing(now))}</div>'
+
+
+def doing(now: RaceView) -> tuple[str, float | None]:
+    """What a race that is not over does, and the share done of that."""
     if now.step == "waiting":
         waits = Live(
             stage="loading" if now.phase else "waiting", position=now.position, phase=now.phase
         )
-        text, share = view.waiting(waits)
-    elif now.step == "probe":
-        text = "Timing the other plain runner, for a fair baseline"
-    elif now.step == "checking":
-        text = "Comparing the two replies"
-    else:
-        text = f"{NAMES[now.step]} decoding is running"  # type: ignore[index]
-    return f'<div class="wait" role="status">{bubbles.progress(text, share)}</div>'
+        return view.waiting(waits)
+    if now.step == "probe":
+        return "Timing the other plain runner, for a fair baseline", None
+    if now.step == "checking":
+        return "Comparing the two replies", None
+    if now.step == "done":
+        return "Done", 1.0
+    return f"{NAMES[now.step]} decoding is running", None
 
 
 def verdict(now: RaceView, outcome: Outcome) -> str:
@@ -64,7 +78,7 @@ def verdict(now: RaceView, outcome: Outcome) -> str:
     return (
         f'<div class="verdict" role="status"><div class="ratio"><b>{ratio}</b>'
         f"<span>{fast} against {base} tok/s · {escape(which)} · seed {now.seed}</span></div>"
-        f"{_words(outcome)}</div>"
+        f"{words(outcome)}</div>"
     )
 
 
@@ -72,7 +86,13 @@ def _speed(value: float) -> str:
     return view.number(value) if value > 0 else "–"
 
 
-def _words(outcome: Outcome) -> str:
+def words(outcome: Outcome) -> str:
+    """What the comparison of the two replies found."""
+    if not outcome.comparable:
+        return (
+            '<div class="words"><b>Not compared</b><span>the lanes had other words before, so each '
+            "answers a conversation of its own</span></div>"
+        )
     if outcome.identical:
         return (
             '<div class="words same"><b>Same words</b>'
@@ -96,7 +116,7 @@ def _words(outcome: Outcome) -> str:
 
 
 def _lane(now: RaceView, mode: Mode) -> str:
-    live = now.speculative if mode == "speculative" else now.standard
+    live = now.lane(mode)
     if live is None:
         state, body, clock, foot = "idle", "<p class='idle'>waits for its turn</p>", "", ""
     else:
@@ -113,8 +133,21 @@ def _lane(now: RaceView, mode: Mode) -> str:
     return (
         f'<section class="lane {mode} {state}" aria-label="{NAMES[mode]}">'
         f"<header><h3>{NAMES[mode]}</h3>{LEGEND if mode == 'speculative' else ''}{clock}</header>"
-        f'<div class="scroll" tabindex="0">{body}</div>{foot}</section>'
+        f'<div class="scroll" tabindex="0"><div>{_before(now, mode)}{body}</div></div>'
+        f"{foot}</section>"
     )
+
+
+def _before(now: RaceView, mode: Mode) -> str:
+    """The turns a lane had before, and what it answers now; nothing in a first race."""
+    if not now.past:
+        return ""
+    turns = [
+        f'<p class="asked">{escape(view.prompt)}</p><div class="words-out">{_pieces(live)}</div>'
+        for view in now.past
+        if (live := view.lane(mode)) is not None
+    ]
+    return f'{"".join(turns)}<p class="asked">{escape(now.prompt)}</p>'
 
 
 def _pieces(live: Live) -> str:

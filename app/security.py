@@ -33,7 +33,9 @@ GUEST_PATHS = re.compile(
 )
 API_PATHS = re.compile(r"/v1/(models|models/.+|chat/completions|completions)")
 OWNER_PATHS = re.compile(
-    GUEST_PATHS.pattern + r"|/gradio_api/file=.+|/chats|/chats/[0-9a-f]{32}\.(md|json)"
+    GUEST_PATHS.pattern
+    + r"|/gradio_api/file=.+|/chats|/chats/[0-9a-f]{32}\.(md|json)"
+    + r"|/measured/[0-9a-f]{32}\.(json|png|csv)"
 )
 
 HEADERS: Mapping[str, str] = {

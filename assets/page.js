@@ -150,21 +150,14 @@
     }).observe(scroller, { childList: true, subtree: true, characterData: true, attributes: true });
   }
 
-  // The lane that runs shows its newest words.
-  function chase(board) {
-    new MutationObserver(() => {
-      for (const lane of board.querySelectorAll(".lane.running .scroll")) lane.scrollTop = lane.scrollHeight;
-    }).observe(board, { childList: true, subtree: true, characterData: true });
-  }
-
   const found = new Set();
-  const parts = { scroller: stick, board: chase };
+  const parts = { scroller: stick };
   const wait = new MutationObserver(() => {
     for (const [id, begin] of Object.entries(parts)) {
       const element = document.getElementById(id);
       if (element && !found.has(id)) { found.add(id); begin(element); }
     }
-    if (found.size === 2) wait.disconnect();
+    if (found.size === 1) wait.disconnect();
   });
   wait.observe(document.documentElement, { childList: true, subtree: true });
 

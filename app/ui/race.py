@@ -1,4 +1,4 @@
-"""The race tab: one prompt, both modes, one after the other. Wiring only."""
+"""The race tab: prompts, both modes, one after the other, and on as a conversation. Wiring only."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import Any
 
 import gradio as gr
 
-from app import race_board
+from app import race_board, series_board
 from app.controller import Controller
+from app.line import Job
+from app.race_prompts import joined
+from app.series import MOST_RUNS, SeriesView
 from app.ui.reply_settings import ReplySettings, options_of
 from app.ui.visit import said, session_of
 from specdec import prompt_sets
@@ -22,6 +25,8 @@ ORDERS: Mapping[str, tuple[Mode, Mode]] = {
     "Speculative first": ("speculative", "standard"),
 }
 TOKENS = 160
+EVERY, ALL = "All kinds", ""
+"""Menu values: every kind there is, every prompt of a kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +37,24 @@ class Race:
     example: Any
     prompt: Any
     order: Any
+    runs: Any
     tokens: Any
     go: Any
     stop: Any
     board: Any
+    on: Any
+    message: Any
+    send: Any
 
 
 def prompts() -> Mapping[str, Sequence[str]]:
-    """The example prompts by kind, kinds as the menu shows them."""
-    return {kind.capitalize(): prompt_sets.load(kind) for kind in prompt_sets.kinds()}
+    """The example prompts by kind, kinds as the menu shows them, all of them last."""
+    kinds = {kind.capitalize(): prompt_sets.load(kind) for kind in prompt_sets.kinds()}
+    return {**kinds, EVERY: tuple(text for texts in kinds.values() for text in texts)}
 
 
 def layout() -> Race:
-    """A prompt, two knobs, the board."""
+    """A prompt, a few knobs, the board, and the box that goes on."""
     by_kind = prompts()
     first = next(iter(by_kind))
     with gr.Column(elem_id="race"):
@@ -53,13 +63,21 @@ def layout() -> Race:
                 list(by_kind), value=first, label="Kind of prompt", scale=1, min_width=150
             )
             example = gr.Dropdown(
-                list(by_kind[first]), value=by_kind[first][0], label="Example", scale=4
+                _examples(by_kind[first]), value=by_kind[first][0], label="Example", scale=4
             )
         prompt = gr.Textbox(
-            by_kind[first][0], label="Prompt", lines=2, max_lines=6, elem_id="race-prompt"
+            by_kind[first][0],
+            label="Prompt (several: a line of --- between two)",
+            lines=2,
+            max_lines=6,
+            elem_id="race-prompt",
         )
         with gr.Row(elem_id="race-run"):
-            order = gr.Radio(list(ORDERS), value=next(iter(ORDERS)), label="Order")
+            order = gr.Radio(list(ORDERS), value=next(iter(ORDERS)), label="Order (alternates)")
+            runs = gr.Number(
+                1, label="Runs of a prompt", precision=0, minimum=1, maximum=MOST_RUNS,
+                min_width=120, elem_id="race-runs",
+            )  # fmt: skip
             tokens = gr.Number(
                 TOKENS, label="Most tokens a lane", precision=0, minimum=1, min_width=120
             )
@@ -68,7 +86,20 @@ def layout() -> Race:
                 "Stop", variant="stop", elem_id="race-stop", visible=False, scale=0, min_width=110
             )
         board = gr.HTML(race_board.EMPTY, elem_id="board", js_on_load=None, apply_default_css=False)
-    return Race(kind, example, prompt, order, tokens, go, stop, board)
+        with gr.Row(elem_id="race-on", visible=False) as on:
+            message = gr.Textbox(
+                label="Go on: the next message, sent to both lanes",
+                lines=1,
+                max_lines=6,
+                scale=1,
+                elem_id="race-message",
+            )
+            send = gr.Button("Go on", elem_id="race-send", scale=0, min_width=110)
+    return Race(kind, example, prompt, order, runs, tokens, go, stop, board, on, message, send)
+
+
+def _examples(texts: Sequence[str]) -> list[tuple[str, str]]:
+    return [(f"All {len(texts)} of them", ALL), *((text, text) for text in texts)]
 
 
 class RaceWiring:
@@ -84,41 +115,88 @@ class RaceWiring:
         """Attach the handlers; sampling and system prompt are the chat's."""
         parts = self.parts
         quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+        shown = [parts.board, parts.go, parts.stop, parts.on, parts.message]
         parts.kind.change(self.pick, parts.kind, [parts.example, parts.prompt], **quiet)
-        parts.example.input(lambda text: text, parts.example, parts.prompt, **quiet)
+        parts.example.input(self.fill, [parts.kind, parts.example], parts.prompt, **quiet)
         parts.go.click(
             self.run,
-            [parts.prompt, parts.order, parts.tokens, mode, *self.settings.inputs],
-            [parts.board, parts.go, parts.stop],
+            [parts.prompt, parts.order, parts.runs, parts.tokens, mode, *self.settings.inputs],
+            shown,
+            concurrency_limit=None,
+            **quiet,
+        )
+        gr.on(
+            [parts.send.click, parts.message.submit],
+            self.go_on,
+            parts.message,
+            shown,
             concurrency_limit=None,
             **quiet,
         )
         parts.stop.click(self.stop, None, None, **quiet)
 
     def pick(self, kind: str) -> tuple[Any, str]:
-        """The examples of a kind, the first one in the box."""
-        found = list(self.by_kind[kind])
-        return gr.update(choices=found, value=found[0]), found[0]
+        """The examples of a kind, the first one in the box; of all kinds, all of them."""
+        found = self.by_kind[kind]
+        value = ALL if kind == EVERY else found[0]
+        return gr.update(choices=_examples(found), value=value), self.fill(kind, value)
+
+    def fill(self, kind: str, example: str) -> str:
+        """What the box holds for an example."""
+        return joined(tuple(self.by_kind[kind])) if example == ALL else example
 
     async def run(
-        self, request: gr.Request, prompt: str, order: str, tokens: Any, *controls: Any
+        self,
+        request: gr.Request,
+        prompt: str,
+        order: str,
+        runs: Any,
+        tokens: Any,
+        *controls: Any,
     ) -> AsyncIterator[Update]:
-        """Run the race and show it as it goes."""
+        """Run the races and show them as they go."""
         session = session_of(self.controller, request)
-        parts = self.parts
         try:
             options = options_of(*controls)
             limit = int(tokens or 0)
             options = replace(options, sampling=replace(options.sampling, max_tokens=limit))
-            job = self.controller.race(session, prompt, options, ORDERS[order])
+            job = self.controller.races.start(
+                session, prompt, options, ORDERS[order], int(runs or 0)
+            )
         except SpecdecError as error:
-            yield {parts.board: said(error)}
+            yield {self.parts.board: said(error)}
             return
-        yield {parts.go: gr.update(visible=False), parts.stop: gr.update(visible=True)}
-        async for now in self.controller.watch_race(job):
-            yield {parts.board: race_board.board(now)}
-        yield {parts.go: gr.update(visible=True), parts.stop: gr.update(visible=False)}
+        async for update in self._follow(job):
+            yield update
+
+    async def go_on(self, request: gr.Request, message: str) -> AsyncIterator[Update]:
+        """Send the next message to both lanes."""
+        session = session_of(self.controller, request)
+        try:
+            job = self.controller.races.go_on(session, message)
+        except SpecdecError as error:
+            gr.Warning(str(error))
+            yield {self.parts.message: gr.skip()}
+            return
+        yield {self.parts.message: ""}
+        async for update in self._follow(job):
+            yield update
+
+    async def _follow(self, job: Job[SeriesView]) -> AsyncIterator[Update]:
+        parts = self.parts
+        yield {
+            parts.go: gr.update(visible=False),
+            parts.stop: gr.update(visible=True),
+            parts.on: gr.update(visible=False),
+        }
+        async for now in self.controller.races.watch(job):
+            yield {parts.board: series_board.board(now)}
+        yield {
+            parts.go: gr.update(visible=True),
+            parts.stop: gr.update(visible=False),
+            parts.on: gr.update(visible=job.snapshot.now.outcome is not None),
+        }
 
     def stop(self, request: gr.Request) -> None:
-        """End the race within one round."""
-        self.controller.stop_race(session_of(self.controller, request))
+        """End it within one round."""
+        self.controller.races.stop(session_of(self.controller, request))

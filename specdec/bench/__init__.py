@@ -1,1 +1,1 @@
-"""Times this engine and others on one pair, in one run. Nothing outside imports it but the CLI."""
+"""Times this engine and others on one pair, in one run. Outside: the CLI, and the page's sums."""

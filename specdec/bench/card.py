@@ -36,8 +36,11 @@ class Result:
     facts: Sequence[str] = ()
 
 
-def machine(device: str, threads: int, bandwidth: float) -> dict[str, Any]:
-    """What computes, and how loaded it was: figures of a busy machine are no claim."""
+def machine(device: str, threads: int | None, bandwidth: float | None) -> dict[str, Any]:
+    """What computes, and how loaded it was: figures of a busy machine are no claim.
+
+    None where it was not measured: the page knows no torch.
+    """
     return {
         "cpu": _cpu(),
         "cores": os.cpu_count(),
@@ -45,7 +48,7 @@ def machine(device: str, threads: int, bandwidth: float) -> dict[str, Any]:
         "system": platform.platform(),
         "device": device,
         "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
-        "read_bandwidth_gb_s": round(bandwidth / 1e9, 2),
+        "read_bandwidth_gb_s": None if bandwidth is None else round(bandwidth / 1e9, 2),
     }
 
 

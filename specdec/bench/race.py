@@ -115,10 +115,14 @@ class Left:
         """Seconds that all contenders need for so many prompts."""
         return prompts * sum(self._each())
 
+    def seconds(self) -> float:
+        """Until all is done."""
+        owed = [self._replies - len(took) for took in self._took]
+        return sum(n * each for n, each in zip(owed, self._each(), strict=True))
+
     def text(self) -> str:
         """Seconds or minutes, for a person."""
-        owed = [self._replies - len(took) for took in self._took]
-        left = sum(n * each for n, each in zip(owed, self._each(), strict=True))
+        left = self.seconds()
         return f"{left:.0f} s" if left < 120 else f"{left / 60:.0f} min"
 
     def _each(self) -> list[float]:

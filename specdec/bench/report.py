@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any
 
-from specdec.bench.card import Result
+from specdec.bench.card import Card, Result
 from specdec.bench.plan import OWN, TRANSFORMERS
 from specdec.bench.sample import PLAIN, PLAIN_FAST, Row, ratio, rows
 from specdec.pairing import NGRAM
@@ -43,21 +44,16 @@ def text(result: Result) -> str:
 
 
 def to_json(result: Result) -> str:
+    """The document as text."""
+    return json.dumps(document(result.card, rows(result.samples)), indent=1, ensure_ascii=False)
+
+
+def document(card: Card, found: Sequence[Row]) -> dict[str, Any]:
     """{card: {...}, rows: [...]}; null where an engine does not tell."""
-    return json.dumps(
-        {
-            "card": asdict(result.card),
-            "rows": [
-                {name: _round(getattr(row, name)) for name in PUBLISHED} for row in _all(result)
-            ],
-        },
-        indent=1,
-        ensure_ascii=False,
-    )
-
-
-def _all(result: Result) -> list[Row]:
-    return rows(result.samples)
+    return {
+        "card": asdict(card),
+        "rows": [{name: _round(getattr(row, name)) for name in PUBLISHED} for row in found],
+    }
 
 
 def _round(value: object) -> object:

@@ -12,8 +12,9 @@ import torch
 
 from specdec.assemble import WIDTH, Target, load_target, with_draft
 from specdec.bench import card, llama, own, peers
+from specdec.bench.bandwidth import read_bandwidth
 from specdec.bench.card import Card, Result
-from specdec.bench.physics import Physics, read_bandwidth
+from specdec.bench.physics import Physics
 from specdec.bench.plan import CHOSEN, LAW, LLAMA, TRANSFORMERS, Plan
 from specdec.bench.race import Prompts, Tell, race
 from specdec.bench.sample import Contender, Sample

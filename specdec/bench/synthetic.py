@@ -16,11 +16,12 @@ import torch
 from specdec import device, measure
 from specdec.assemble import WIDTH
 from specdec.bench import card, own, shapes
+from specdec.bench.bandwidth import read_bandwidth
 from specdec.bench.card import Card, Result
 from specdec.bench.forced import Forced, ForcedOwn
 from specdec.bench.own import Own
 from specdec.bench.passes import Passes
-from specdec.bench.physics import Physics, read_bandwidth
+from specdec.bench.physics import Physics
 from specdec.bench.plan import LAW, Plan
 from specdec.bench.race import Tell, race
 from specdec.bench.sample import Contender

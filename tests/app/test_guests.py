@@ -29,8 +29,8 @@ def test_only_the_owners_replies_use_and_fill_the_store_of_earlier_ones(kit: Kit
     """And a race, which starts from nothing, does neither, whoever asks for it."""
     finish(kit.controller.desk.send(kit.guest(), "a secret", OPTIONS))
     finish(kit.controller.desk.regenerate(kit.guest(), OPTIONS))
-    finish(kit.controller.race(kit.guest(), "race me", OPTIONS, ("standard", "speculative")))
-    finish(kit.controller.race(kit.owner(), "race me", OPTIONS, ("standard", "speculative")))
+    finish(kit.controller.races.start(kit.guest(), "race me", OPTIONS, ("standard", "speculative")))
+    finish(kit.controller.races.start(kit.owner(), "race me", OPTIONS, ("standard", "speculative")))
     assert {request.remember for request in kit.engine.requests} == {False}
     finish(kit.controller.desk.send(kit.owner(), "mine", OPTIONS))
     assert kit.engine.requests[-1].remember

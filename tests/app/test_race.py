@@ -17,7 +17,7 @@ OPTIONS = Options(Sampling(temperature=0.8))
 
 
 def run(kit: Kit, order: tuple[str, str] = ("standard", "speculative")):  # type: ignore[no-untyped-def]
-    return finish(kit.controller.race(kit.owner(), "race me", OPTIONS, order))  # type: ignore[arg-type]
+    return finish(kit.controller.races.start(kit.owner(), "race me", OPTIONS, order)).now  # type: ignore[arg-type]
 
 
 def test_both_lanes_share_seed_and_prompt_and_start_from_an_empty_cache(kit: Kit) -> None:
@@ -142,14 +142,14 @@ def test_the_faster_of_two_is_said_when_both_were_timed(kit: Kit) -> None:
 def test_the_longest_draft_counts_in_the_speculative_lane(kit: Kit) -> None:
     options = replace(OPTIONS, k=3)
     order = ("standard", "speculative")
-    finish(kit.controller.race(kit.owner(), "race me", options, order))  # type: ignore[arg-type]
+    finish(kit.controller.races.start(kit.owner(), "race me", options, order))  # type: ignore[arg-type]
     assert {r.mode: r.k for r in kit.engine.requests} == {"standard": None, "speculative": 3}
 
 
 def test_under_the_rule_reject_the_board_says_that_the_race_uses_match(kit: Kit) -> None:
     options = replace(OPTIONS, rule="reject")
     order = ("standard", "speculative")
-    view = finish(kit.controller.race(kit.owner(), "race me", options, order))  # type: ignore[arg-type]
+    view = finish(kit.controller.races.start(kit.owner(), "race me", options, order)).now  # type: ignore[arg-type]
     assert {r.rule for r in kit.engine.requests} == {"match"}
     assert "the race uses match" in board(view)
     assert "the race uses match" not in board(run(kit))
@@ -163,9 +163,9 @@ def test_a_race_that_was_stopped_or_failed_compares_nothing(kit: Kit) -> None:
     assert "ran out of memory" in board(view)
     kit.script.fail_after, kit.script.token_s = None, 0.02
     tab = kit.owner()
-    job = kit.controller.race(tab, "race me", OPTIONS, ("standard", "speculative"))
-    kit.controller.stop_race(tab)
-    view = finish(job, 3)
+    job = kit.controller.races.start(tab, "race me", OPTIONS, ("standard", "speculative"))
+    kit.controller.races.stop(tab)
+    view = finish(job, 3).now
     assert view.stopped
     assert view.outcome is None
     assert "Nothing was compared" in board(view)
@@ -175,7 +175,7 @@ def test_a_race_is_never_stored_and_needs_a_prompt(kit: Kit) -> None:
     run(kit)
     assert kit.history.conversations() == []
     with pytest.raises(SettingError):
-        kit.controller.race(kit.owner(), "  ", OPTIONS, ("standard", "speculative"))
+        kit.controller.races.start(kit.owner(), "  ", OPTIONS, ("standard", "speculative"))
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,8 @@ from tests.app.desk_kit import Kit
 from tests.app.serving import Served, Visits, serving, small_page
 
 OPEN_TO_GUESTS = ("/", "/config", "/health", "/theme.css", "/gradio_api/info")
-OWNER_ONLY = ("/gradio_api/file=nothing", f"/chats/{'0' * 32}.md", f"/chats/{'0' * 32}.json")
+OWNER_ONLY = ("/gradio_api/file=nothing", f"/chats/{'0' * 32}.md", f"/chats/{'0' * 32}.json",
+              f"/measured/{'0' * 32}.png")  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +48,7 @@ def all_routes(folder: Path) -> list[tuple[str, str]]:
     kit.close()
     found = sorted(set(_walk(site.gate.app.routes)))  # type: ignore[attr-defined]
     assert len(found) > 49, "the walk no longer sees gradio's routes"
-    assert {("POST", "/v1/chat/completions"), ("GET", "/chats/{conversation}.md")} <= set(found)
+    assert {("POST", "/v1/chat/completions"), ("GET", "/measured/{id}.{form}")} <= set(found)
     return found
 
 

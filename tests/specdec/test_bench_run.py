@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import torch
 
-from specdec.bench import llama, own, physics, shapes
+from specdec.bench import bandwidth, llama, own, shapes
+from specdec.bench.bandwidth import read_bandwidth
 from specdec.bench.forced import Forced
 from specdec.bench.own import watched
 from specdec.bench.passes import Passes
-from specdec.bench.physics import read_bandwidth
 from specdec.bench.plan import Server
 from specdec.cli import main
 from specdec.errors import EngineError, SettingError
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 @pytest.fixture(autouse=True)
 def small_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is read at does not matter here."""
-    monkeypatch.setattr(physics, "BIG", 1 << 22)
+    monkeypatch.setattr(bandwidth, "BIG", 1 << 22)
 
 
 @pytest.fixture(scope="module")
