@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from app import view
+from app import attachment_view, view
+from app.attachments import whole
 from app.chats import Thread
 from app.check import Check
 from app.live import Facts, Live, facts_from, facts_of
@@ -52,8 +53,8 @@ def user(row: StoredMessage, beside: Sequence[int] = ()) -> str:
     """What the user wrote, as written; `beside`: the ids of its versions, this one among them."""
     return (
         f'<article class="turn user" data-id="{row.id}" aria-label="You">'
-        f'<div class="said">{escape(row.content)}</div>'
-        f"{_source(row.content)}<div class='acts'>{switch(row.id, beside)}{_button('edit', 'Edit')}"
+        f"{attachment_view.sent(row)}{_source(whole(row))}"
+        f"<div class='acts'>{switch(row.id, beside)}{_button('edit', 'Edit')}"
         f"{_button('copy', 'Copy')}</div></article>"
     )
 

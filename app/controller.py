@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, replace
 
 from app.chats import Chats, Thread, owner_only
+from app.composer import Composer
 from app.desk import Desk, Options
 from app.errands import Errands
 from app.history import History
@@ -45,6 +46,7 @@ class Controller:
         self._line = Line()
         self._loader = Loader(engine, settings)
         self.chats = Chats(history)
+        self.composer = Composer(engine, self.chats)
         self.presets = Presets(settings.path.with_name("presets.json"))
         gone = self._sessions.gone
         self.verifier = Verifier(engine, self._line, self.chats, gone)

@@ -6,9 +6,10 @@ A message and its empty reply are stored before the engine hears of them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
+from app.attachments import Attachment, to_request
 from app.chats import Chats
 from app.line import Job, Line
 from app.live import Live
@@ -65,16 +66,18 @@ class Desk:
         self._orders: dict[str, Order] = {}  # by transcript id, the latest
         self._lock = threading.RLock()
 
-    def send(self, session: Session, text: str, options: Options) -> Job[Live]:
+    def send(
+        self, session: Session, text: str, options: Options, files: Sequence[Attachment] = ()
+    ) -> Job[Live]:
         """Store the message and an empty reply, then make it.
 
         Raises SettingError for an empty or giant message, BusyError while this conversation is
         being answered or too many wait, HistoryError when it cannot be stored.
         """
-        _check(text)
+        _check(text, files)
         with self._lock:
             transcript = self._free(session, options)
-            _, reply = transcript.add_turn(text, _asked(options))
+            _, reply = transcript.add_turn(text, _asked(options), sent=to_request(files))
             return self._order(session, transcript, reply.id, options)
 
     def regenerate(
@@ -96,16 +99,23 @@ class Desk:
             reply = transcript.add_reply(_asked(options), after)
             return self._order(session, transcript, reply.id, options)
 
-    def edit(self, session: Session, message: int, text: str, options: Options) -> Job[Live]:
+    def edit(
+        self,
+        session: Session,
+        message: int,
+        text: str,
+        options: Options,
+        files: Sequence[Attachment] = (),
+    ) -> Job[Live]:
         """Answer another wording of one of the user's messages, beside it. Raises as `send`."""
-        _check(text)
+        _check(text, files)
         with self._lock:
             transcript = self._free(session, options)
             row = next((row for row in transcript.messages() if row.id == message), None)
             if row is None or row.role != "user":
                 raise HistoryError("That message is gone.", "Reload the page.")
             self._left(transcript.id, message)
-            _, reply = transcript.add_turn(text, _asked(options), row.parent)
+            _, reply = transcript.add_turn(text, _asked(options), row.parent, to_request(files))
             return self._order(session, transcript, reply.id, options)
 
     def show(self, session: Session, message: int) -> None:
@@ -190,12 +200,13 @@ class Desk:
         return self._chats.transcript(session, options.system)
 
 
-def _check(text: str) -> None:
-    if not text.strip():
+def _check(text: str, files: Sequence[Attachment]) -> None:
+    if not text.strip() and not files:
         raise SettingError("The message is empty.", "Write something first.")
-    if len(text) > MAX_MESSAGE:
+    if (length := len(text) + sum(len(file.text) for file in files)) > MAX_MESSAGE:
+        what = "message and its files have" if files else "message has"
         raise SettingError(
-            f"The message has {len(text):,} characters.", f"At most {MAX_MESSAGE:,} are taken."
+            f"The {what} {length:,} characters.", f"At most {MAX_MESSAGE:,} are taken."
         )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Literal
 
+from app.attachments import whole
 from app.branches import path
 from app.records import Conversation, StoredMessage
 
@@ -30,7 +31,7 @@ def as_markdown(conversation: Conversation, rows: Sequence[StoredMessage]) -> st
         parts.append(f"## System prompt\n\n{conversation.system}")
     for row in path(rows):
         kept = "" if row.state == "complete" else f" ({row.state})"
-        parts.append(f"## {NAMES[row.role]}{kept}\n\n{row.content}")
+        parts.append(f"## {NAMES[row.role]}{kept}\n\n{whole(row)}")
     return "\n\n".join(parts) + "\n"
 
 

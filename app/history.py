@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from app import message_rows, search
+from app.attachments import title_from
 from app.database import Database
 from app.message_rows import dump, touch
 from app.records import Conversation as Conversation
@@ -182,21 +183,23 @@ class History:
         content: str,
         request: Mapping[str, Any] | None = None,
         after: int | None = None,
+        sent: Mapping[str, Any] | None = None,
     ) -> tuple[StoredMessage, StoredMessage]:
         """The user's message and the empty, `partial` reply, both or neither.
 
-        `after` as in `add_message`. Gives an untitled conversation its title. Raises HistoryError
+        `after` as in `add_message`; `sent` is the message's own request, the files that go with it.
+        Gives an untitled conversation its title. Raises HistoryError
         when the conversation or the other turn is gone.
         """
         with self._database.transaction() as db:
             parent = message_rows.last(db, conversation) if after is None else after
-            user = message_rows.insert(db, conversation, "user", content, parent=parent)
+            user = message_rows.insert(db, conversation, "user", content, parent=parent, request=sent)
             reply = message_rows.insert(
                 db, conversation, "assistant", "", parent=user.id, state="partial", request=request
             )
             db.execute(
                 "UPDATE conversations SET title = ? WHERE id = ? AND title = ''",
-                (title_of(content), conversation),
+                (title_of(title_from(content, sent or {})), conversation),
             )
         return user, reply
 

@@ -67,6 +67,7 @@ class _Turn(BaseModel):
                 1, "", self.role, self.content, self.ids, self.state, self.metrics, self.request
             )
             bubbles.reply(row, opened=True)
+            bubbles.user(row)
         except ValidationError:
             raise
         except (TypeError, ValueError, AttributeError, ArithmeticError) as error:

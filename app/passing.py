@@ -38,12 +38,12 @@ class Passing:
         return bool(line)
 
     def add_turn(
-        self, content: str, request: JSON, after: int | None = None
+        self, content: str, request: JSON, after: int | None = None, sent: JSON | None = None
     ) -> tuple[StoredMessage, StoredMessage]:
         with self._lock:
             if after is None:
                 after = next((row.id for row in reversed(self.messages())), 0)
-            user = self._add("user", content, after)
+            user = self._add("user", content, after, request=sent)
             return user, self.add_reply(request, user.id)
 
     def add_reply(self, request: JSON, after: int) -> StoredMessage:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from app.passing import Passing
+from app.tray import Tray
 from specdec.errors import SettingError
 
 Access = Literal["owner", "guest"]
@@ -36,6 +37,7 @@ class Session:
     opened: set[int] = field(default_factory=set)
     unfinished: bool = False
     passing: Passing = field(init=False)
+    tray: Tray = field(default_factory=Tray)
 
     def __post_init__(self) -> None:
         self.passing = Passing(f"guest-{self.key}")

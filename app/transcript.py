@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from app.attachments import whole
 from app.history import History
 from app.records import MessageState, StoredMessage
 from app.thoughts import split
@@ -33,11 +34,12 @@ class Transcript(Protocol):
         """Show the branch of this message; False when it is gone."""
 
     def add_turn(
-        self, content: str, request: JSON, after: int | None = None
+        self, content: str, request: JSON, after: int | None = None, sent: JSON | None = None
     ) -> tuple[StoredMessage, StoredMessage]:
         """The user's message and an empty, partial reply, shown after another message.
 
-        None: after the last that is shown; 0: as a beginning. Raises HistoryError when it is gone.
+        None: after the last that is shown; 0: as a beginning. `sent` is the message's own request,
+        the files that go with it. Raises HistoryError when it is gone.
         """
 
     def add_reply(self, request: JSON, after: int) -> StoredMessage:
@@ -75,9 +77,9 @@ class Stored:
         return self._history.show(self.id, message)
 
     def add_turn(
-        self, content: str, request: JSON, after: int | None = None
+        self, content: str, request: JSON, after: int | None = None, sent: JSON | None = None
     ) -> tuple[StoredMessage, StoredMessage]:
-        return self._history.add_turn(self.id, content, request, after)
+        return self._history.add_turn(self.id, content, request, after, sent)
 
     def add_reply(self, request: JSON, after: int) -> StoredMessage:
         return self._history.add_message(
@@ -109,15 +111,16 @@ def prompt_of(rows: Sequence[StoredMessage], system: str) -> tuple[Message, ...]
     turns: list[Message] = [Message("system", system)] if system.strip() else []
     for at, row in enumerate(rows):
         if row.role == "assistant":
-            said = _said(row) if at < len(rows) - 1 else row.content
+            said = answer_of(row) if at < len(rows) - 1 else row.content
             if said:
                 turns.append(Message("assistant", said, row.ids))
         elif turns and turns[-1].role == "user":
-            turns[-1] = Message("user", f"{turns[-1].content}\n\n{row.content}")
+            turns[-1] = Message("user", f"{turns[-1].content}\n\n{whole(row)}")
         else:
-            turns.append(Message("user", row.content))
+            turns.append(Message("user", whole(row)))
     return tuple(turns)
 
 
-def _said(row: StoredMessage) -> str:
+def answer_of(row: StoredMessage) -> str:
+    """A reply as later prompts have it: without what was thought."""
     return split(row.content, bool(row.request.get("thinking"))).answer

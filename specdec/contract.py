@@ -33,6 +33,7 @@ from specdec.request import Role as Role
 from specdec.request import Rule as Rule
 from specdec.request import Runner as Runner
 from specdec.request import Sampling as Sampling
+from specdec.request import prompt_limit as prompt_limit
 
 FinishReason = Literal["end", "stop", "length", "context", "cancelled"]
 SpanKind = Literal["kept", "corrected", "bonus"]

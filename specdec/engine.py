@@ -31,6 +31,7 @@ from specdec.contract import (
     Reply,
     Started,
     Status,
+    prompt_limit,
 )
 from specdec.detokenize import TextStream
 from specdec.drafters.none import NoDrafter
@@ -156,8 +157,8 @@ class LocalEngine:
         sampling = request.sampling
         if sampling.seed is None:
             sampling = replace(sampling, seed=secrets.randbits(53))  # 53: exact in JSON numbers
-        room = max(1, min(sampling.max_tokens, session.pair.context // 4))
-        prompt = session.prompts.of(request, session.pair.context - room)
+        limit = prompt_limit(session.pair.context, sampling.max_tokens)
+        prompt = session.prompts.of(request, limit)
         runner, cached = session.scorer(request.runner)
         fresh = request.fresh or request.conversation != cached.conversation
         reused = cached.keep_prefix(prompt.ids, fresh, request.conversation)

@@ -61,6 +61,11 @@ class Sampling:
             raise SettingError("A stop string is empty.", "Remove it, or give it some text.")
 
 
+def prompt_limit(context: int, max_tokens: int) -> int:
+    """Tokens a prompt may have: a reply keeps its room, at most a quarter of the context."""
+    return context - max(1, min(max_tokens, context // 4))
+
+
 def _within(name: str, value: float, low: float, high: float, open_low: bool = False) -> None:
     ok = (low < value if open_low else low <= value) and value <= high
     if not ok or math.isnan(value):

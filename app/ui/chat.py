@@ -11,7 +11,8 @@ from typing import Any
 
 import gradio as gr
 
-from app import bubbles
+from app import attachment_view, bubbles
+from app.attachments import attachments_of
 from app.chats import Thread
 from app.controller import Controller
 from app.desk import Options
@@ -19,6 +20,7 @@ from app.line import Job
 from app.live import Facts, Live
 from app.markup import Growing
 from app.session import Session
+from app.ui import composer_layout
 from app.ui.reply_settings import ReplySettings, options_of
 from app.ui.visit import last_facts, pill_html, said, session_of
 from specdec.errors import SpecdecError
@@ -34,7 +36,6 @@ window.specdec.bind(element, (act, data) => {
   if (act === 'tokens') trigger('tokens', data);
 });
 """
-OPEN_DRAWER = "() => document.querySelector('#drawer .toggle-button').click()"
 EDITING = (
     '<p class="note" role="status">Editing an earlier message: sending makes a new version; '
     "this one and what follows it are kept.</p>"
@@ -48,6 +49,9 @@ class Chat:
     thread: Any
     live: Any
     notice: Any
+    fit: Any
+    attached: Any
+    clip: Any
     box: Any
     send: Any
     stop: Any
@@ -66,43 +70,9 @@ def layout() -> Chat:
                 bubbles.thread(Thread()), elem_id="thread", js_on_load=BIND, apply_default_css=False
             )
             live = gr.HTML("", elem_id="live", js_on_load=None, apply_default_css=False)
-        with gr.Column(elem_id="composer"):
-            notice = gr.HTML("", elem_id="notice", js_on_load=None, apply_default_css=False)
-            with gr.Row(elem_id="write"):
-                box = gr.Textbox(
-                    label="Message",
-                    show_label=False,
-                    placeholder="Write a message",
-                    lines=1,
-                    max_lines=10,
-                    interactive=False,
-                    container=False,
-                    elem_id="message",
-                    scale=1,
-                )
-                send = gr.Button("Send", variant="primary", elem_id="send", scale=0, min_width=84)
-                stop = gr.Button(
-                    "Stop", variant="stop", elem_id="stop", visible=False, scale=0, min_width=84
-                )
-            with gr.Row(elem_id="under"):
-                mode = gr.Radio(
-                    [("Speculative", "speculative"), ("Standard", "standard")],
-                    value="speculative",
-                    label="Decoding",
-                    show_label=False,
-                    interactive=False,
-                    container=False,
-                    elem_id="mode",
-                )
-                cancel_edit = gr.Button(
-                    "Cancel editing", size="sm", visible=False, elem_id="cancel-edit", scale=0
-                )
-                meter = gr.HTML("", elem_id="meter", js_on_load=None, apply_default_css=False)
-                tune = gr.Button("Reply settings", size="sm", elem_id="tune", scale=0)
-                clear = gr.Button("Clear this conversation", size="sm", elem_id="clear", scale=0)
-    tune.click(None, None, None, js=OPEN_DRAWER)
+        composer = composer_layout.layout()
     edited = gr.State(0)
-    return Chat(thread, live, notice, box, send, stop, cancel_edit, clear, mode, meter, edited)
+    return Chat(thread, live, *composer, edited)
 
 
 class ChatWiring:
@@ -146,9 +116,13 @@ class ChatWiring:
         """Send the message in the box, as a new version of the one being edited if there is one."""
 
         def start(session: Session, options: Options) -> Job[Live]:
+            desk, files = self.controller.desk, session.tray.files
             if edited:
-                return self.controller.desk.edit(session, edited, text, options)
-            return self.controller.desk.send(session, text, options)
+                job = desk.edit(session, edited, text, options, files)
+            else:
+                job = desk.send(session, text, options, files)
+            session.tray.done()
+            return job
 
         sent = {self.chat.box: ""}
         async for update in self._start(request, mode, values, start, sent):
@@ -224,15 +198,17 @@ class ChatWiring:
             self.chat.thread: bubbles.thread(thread),
             self.chat.live: gr.skip() if writing else "",
             self.chat.notice: "",
+            self.chat.fit: "",
+            self.chat.attached: attachment_view.chips(session.tray.items()),
             self.chat.send: gr.update(visible=not writing),
             self.chat.stop: gr.update(visible=writing),
             self.chat.cancel_edit: gr.update(visible=False),
-            self.chat.meter: self._meter(last),
+            self.chat.meter: self.meter(last),
             self.pill: pill_html(self.controller, mode, last),
             **self.others(session),
         }
 
-    def _meter(self, last: Facts | None) -> str:
+    def meter(self, last: Facts | None) -> str:
         pair = self.controller.status().pair
         used = last.metrics.prompt_tokens + last.metrics.new_tokens if last else 0
         return bubbles.meter(used, pair.context if pair else 0)
@@ -243,11 +219,14 @@ class ChatWiring:
 
     def edit(self, event: gr.EventData, request: gr.Request) -> Update:
         """Take an earlier message back into the box."""
-        thread = self.controller.thread(session_of(self.controller, request))
+        session = session_of(self.controller, request)
+        thread = self.controller.thread(session)
         row = next((row for row in thread.rows if row.id == int(event.id)), None)
         if row is None:
             return {self.chat.notice: '<p class="error">That message is gone. Reload the page.</p>'}
+        session.tray.edit(attachments_of(row.request))
         return {
+            self.chat.attached: attachment_view.chips(session.tray.items()),
             self.chat.box: gr.update(value=row.content, autofocus=True),
             self.chat.edited: row.id,
             self.chat.notice: EDITING,
@@ -263,8 +242,11 @@ class ChatWiring:
             return {self.chat.notice: said(error)}
         return {self.chat.edited: 0, **self.shown(session, mode)}
 
-    def cancel_edit(self) -> Update:
+    def cancel_edit(self, request: gr.Request) -> Update:
+        session = session_of(self.controller, request)
+        session.tray.done()
         return {
+            self.chat.attached: attachment_view.chips(session.tray.items()),
             self.chat.box: "",
             self.chat.edited: 0,
             self.chat.notice: "",

@@ -13,7 +13,16 @@ from app import bubbles
 from app.controller import Controller
 from app.desk import Options
 from app.session import Session
-from app.ui import chat, history_list, presets, proof, race, reply_settings, settings_panel
+from app.ui import (
+    chat,
+    composer,
+    history_list,
+    presets,
+    proof,
+    race,
+    reply_settings,
+    settings_panel,
+)
 from app.ui.theme import look as look
 from app.ui.visit import last_facts, pill_html, session_of
 from app.view import Label
@@ -59,6 +68,9 @@ class _Page:
         )
         self.chatting = chat.ChatWiring(
             self.controller, self.chat, self.settings, self.pill, history.refresh
+        )
+        composer.ComposerWiring(self.controller, self.chat, self.chatting.meter).wire(
+            self._controls()
         )
         self.loading = settings_panel.ModelsWiring(
             self.controller, self.models, self.pill, self._label

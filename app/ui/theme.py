@@ -8,7 +8,8 @@ from typing import Any
 import gradio as gr
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
-STYLES = ("base.css", "chat.css", "race.css", "panel.css")
+STYLES = ("base.css", "chat.css", "composer.css", "race.css", "panel.css")
+SCRIPTS = ("page.js", "composer.js")
 SANS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "Noto Sans", "sans-serif")
 MONO = ("ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "DejaVu Sans Mono", "monospace")
 
@@ -16,7 +17,7 @@ MONO = ("ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "DejaVu Sans Mono
 def look() -> dict[str, Any]:
     """What gradio's mount or launch takes: theme, head, icon."""
     styles = "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in STYLES)
-    script = (ASSETS / "page.js").read_text(encoding="utf-8")
+    script = "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS)
     return {
         "theme": gr.themes.Base(
             primary_hue=gr.themes.colors.teal,

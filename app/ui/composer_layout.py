@@ -1,0 +1,65 @@
+"""The message box and what stands around it: its components. Layout only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gradio as gr
+
+from app.attachments import MAX_FILE
+
+OPEN_DRAWER = "() => document.querySelector('#drawer .toggle-button').click()"
+CLIP = (
+    '<label class="clip" title="Attach text files"><svg viewBox="0 0 24 24" aria-hidden="true">'
+    '<path d="M20 11.5 12 19.5a5 5 0 0 1-7-7l8.5-8.5a3.3 3.3 0 0 1 4.7 4.7l-8.4 8.4a1.7 1.7 0 0 '
+    '1-2.4-2.4l7.6-7.6"/></svg><input type="file" multiple aria-label="Attach text files"></label>'
+)
+BIND_CLIP = f"window.specdec.compose(element, {MAX_FILE}, trigger);"
+BIND_FILES = """
+window.specdec.bind(element, (act, data) => { if (act === 'detach') trigger('detach', data); });
+"""
+
+
+def layout() -> tuple[Any, ...]:
+    """In the order of `chat.Chat`; the box waits for `page.arrive`, which knows its value."""
+    with gr.Column(elem_id="composer"):
+        notice = gr.HTML("", elem_id="notice", js_on_load=None, apply_default_css=False)
+        fit = gr.HTML("", elem_id="fit", js_on_load=None, apply_default_css=False)
+        attached = gr.HTML("", elem_id="files", js_on_load=BIND_FILES, apply_default_css=False)
+        with gr.Row(elem_id="write"):
+            clip = gr.HTML(
+                CLIP, elem_id="clip", js_on_load=BIND_CLIP, apply_default_css=False, min_width=0
+            )
+            box = gr.Textbox(
+                label="Message",
+                show_label=False,
+                placeholder="Write a message",
+                lines=1,
+                max_lines=10,
+                interactive=False,
+                container=False,
+                elem_id="message",
+                scale=1,
+            )
+            send = gr.Button("Send", variant="primary", elem_id="send", scale=0, min_width=84)
+            stop = gr.Button(
+                "Stop", variant="stop", elem_id="stop", visible=False, scale=0, min_width=84
+            )
+        with gr.Row(elem_id="under"):
+            mode = gr.Radio(
+                [("Speculative", "speculative"), ("Standard", "standard")],
+                value="speculative",
+                label="Decoding",
+                show_label=False,
+                interactive=False,
+                container=False,
+                elem_id="mode",
+            )
+            cancel_edit = gr.Button(
+                "Cancel editing", size="sm", visible=False, elem_id="cancel-edit", scale=0
+            )
+            meter = gr.HTML("", elem_id="meter", js_on_load=None, apply_default_css=False)
+            tune = gr.Button("Reply settings", size="sm", elem_id="tune", scale=0)
+            clear = gr.Button("Clear this conversation", size="sm", elem_id="clear", scale=0)
+    tune.click(None, None, None, js=OPEN_DRAWER)
+    return notice, fit, attached, clip, box, send, stop, cancel_edit, clear, mode, meter
