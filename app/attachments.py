@@ -72,7 +72,9 @@ def read(name: str, data: bytes) -> Attachment:
         raise SettingError(
             f"{name} is neither UTF-8 nor UTF-16 text.", "Save it as UTF-8 and attach it again."
         )
-    raise SettingError(f"{name} is {kind or 'a binary file'}, not text.", "Copy its text instead.")
+    raise SettingError(
+        f"{name} is {kind or 'a binary file'}, not text.", "Only text files can be attached."
+    )
 
 
 def too_large(name: str, size: int) -> SettingError:

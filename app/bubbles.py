@@ -12,6 +12,8 @@ from app import attachment_view, view
 from app.attachments import whole
 from app.chats import Thread
 from app.check import Check
+from app.cut import cut_of
+from app.cut import line as cut_line
 from app.live import Facts, Live, facts_from, facts_of
 from app.markup import Growing, to_html
 from app.records import StoredMessage
@@ -31,13 +33,14 @@ WELCOME = (
 def thread(shown: Thread) -> str:
     """The stored turns; the reply being written is left to `live`."""
     beside = {} if shown.writing else shown.versions  # while one is written all stays as it is
+    cut = cut_of(shown.rows)
     turns, told = [], ()  # type: tuple[list[str], tuple[str, ...]]
     for row in shown.rows:
         others = beside.get(row.id, ())
         if row.id == shown.writing:
             continue
         if row.role == "user":
-            turns.append(user(row, others))
+            turns.append(cut_line(cut, row.id) + user(row, others))
         else:
             check, opened = shown.checks.get(row.id), row.id in shown.opened
             turns.append(reply(row, check, opened, others, told))

@@ -165,8 +165,9 @@ def remarks(facts: Facts, told: Sequence[str] = ()) -> tuple[str, ...]:
     """What the user must know about a reply: turns left out, notices not `told` just before."""
     left_out: tuple[str, ...] = ()
     if facts.dropped_turns:
-        turns = "turn does" if facts.dropped_turns == 1 else "turns do"
-        left_out = (f"The {facts.dropped_turns} oldest {turns} not fit and were left out.",)
+        count = facts.dropped_turns
+        what = "question and its reply" if count == 1 else f"{count} questions and their replies"
+        left_out = (f"The first {what} did not fit and were left out.",)
     return (*left_out, *(text for text in facts.notices if text not in told))
 
 

@@ -28,9 +28,9 @@
     return found;
   }
 
-  function compose(element, most, trigger) {
+  function compose(element, most, attach, count) {
     const take = async (files) => {
-      if (files.length) trigger("attach", { files: await listed(files, most) });
+      if (files.length) attach(await listed(files, most));
     };
     element.addEventListener("change", async (event) => {
       const input = event.target.closest("input[type=file]");
@@ -64,7 +64,7 @@
     let wait = 0;
     const soon = (after) => {
       clearTimeout(wait);
-      wait = setTimeout(() => { wait = 0; trigger("count"); }, after);
+      wait = setTimeout(() => { wait = 0; count(); }, after);
     };
     document.addEventListener("input", (event) => {
       if (event.target.closest?.("#message, #system")) soon(PAUSE);

@@ -14,7 +14,10 @@ CLIP = (
     '<path d="M20 11.5 12 19.5a5 5 0 0 1-7-7l8.5-8.5a3.3 3.3 0 0 1 4.7 4.7l-8.4 8.4a1.7 1.7 0 0 '
     '1-2.4-2.4l7.6-7.6"/></svg><input type="file" multiple aria-label="Attach text files"></label>'
 )
-BIND_CLIP = f"window.specdec.compose(element, {MAX_FILE}, trigger);"
+BIND_CLIP = """
+window.specdec.compose(
+  element, MOST, (files) => trigger('attach', {files: files}), () => trigger('count'));
+""".replace("MOST", str(MAX_FILE))
 BIND_FILES = """
 window.specdec.bind(element, (act, data) => { if (act === 'detach') trigger('detach', data); });
 """

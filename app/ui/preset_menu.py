@@ -43,7 +43,13 @@ class PresetMenu:
 def layout() -> PresetMenu:
     """A menu; what differs; and, for the owner, what can be done with presets."""
     with gr.Column(elem_id="presets"):
-        menu = gr.Dropdown([], label="Preset", interactive=False, elem_id="preset")
+        menu = gr.Dropdown(
+            [],
+            label="Preset",
+            allow_custom_value=True,  # which names there are is for the controller to say
+            interactive=False,
+            elem_id="preset",
+        )
         state = gr.HTML("", elem_id="preset-state", js_on_load=None, apply_default_css=False)
         with gr.Row(elem_id="preset-acts"):
             back = gr.Button("Set back", size="sm", visible=False, min_width=80)

@@ -92,14 +92,15 @@ class PresetWiring:
 
     def choose(self, request: gr.Request, name: str, mode: str, *values: Any) -> Update:
         """Put its values into the controls; what stood there can be put back."""
-        session = session_of(self.controller, request)
+        session, parts = session_of(self.controller, request), self.parts
+        presets = self.controller.presets
         try:
-            preset = self.controller.presets.choose(session, name)
+            preset = presets.choose(session, name)
             base = Options(mode="standard" if mode == "standard" else "speculative")
             options = applied(preset, replace(base, system=str(values[0] or "")))
             self.controller.keep(session, options)
         except SpecdecError as error:
-            return self._refused(error)
+            return {parts.menu: presets.chosen(session), **self._refused(error)}
         lost = [mode, *values] != reply_settings.values_of(options)
         told = f"“{preset.name}” is set." if lost else ""
         return {

@@ -236,7 +236,10 @@ def test_the_reply_being_written_is_left_out_of_the_thread() -> None:
 
 def test_dropped_turns_are_said() -> None:
     facts = facts_from({}, {"dropped_turns": 2, "notices": ["n"]})
-    assert view.remarks(facts) == ("The 2 oldest turns do not fit and were left out.", "n")
+    assert view.remarks(facts) == (
+        "The first 2 questions and their replies did not fit and were left out.",
+        "n",
+    )
 
 
 def test_live_html_shows_what_is_waited_for_then_the_text() -> None:
