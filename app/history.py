@@ -193,7 +193,9 @@ class History:
         """
         with self._database.transaction() as db:
             parent = message_rows.last(db, conversation) if after is None else after
-            user = message_rows.insert(db, conversation, "user", content, parent=parent, request=sent)
+            user = message_rows.insert(
+                db, conversation, "user", content, parent=parent, request=sent
+            )
             reply = message_rows.insert(
                 db, conversation, "assistant", "", parent=user.id, state="partial", request=request
             )

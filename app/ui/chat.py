@@ -72,7 +72,7 @@ def layout() -> Chat:
             live = gr.HTML("", elem_id="live", js_on_load=None, apply_default_css=False)
         composer = composer_layout.layout()
     edited = gr.State(0)
-    return Chat(thread, live, *composer, edited)
+    return Chat(thread=thread, live=live, edited=edited, **composer)
 
 
 class ChatWiring:

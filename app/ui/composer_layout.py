@@ -23,8 +23,8 @@ window.specdec.bind(element, (act, data) => { if (act === 'detach') trigger('det
 """
 
 
-def layout() -> tuple[Any, ...]:
-    """In the order of `chat.Chat`; the box waits for `page.arrive`, which knows its value."""
+def layout() -> dict[str, Any]:
+    """By the names `chat.Chat` has for them; the box waits for `page.arrive` and its value."""
     with gr.Column(elem_id="composer"):
         notice = gr.HTML("", elem_id="notice", js_on_load=None, apply_default_css=False)
         fit = gr.HTML("", elem_id="fit", js_on_load=None, apply_default_css=False)
@@ -65,4 +65,16 @@ def layout() -> tuple[Any, ...]:
             tune = gr.Button("Reply settings", size="sm", elem_id="tune", scale=0)
             clear = gr.Button("Clear this conversation", size="sm", elem_id="clear", scale=0)
     tune.click(None, None, None, js=OPEN_DRAWER)
-    return notice, fit, attached, clip, box, send, stop, cancel_edit, clear, mode, meter
+    return {
+        "notice": notice,
+        "fit": fit,
+        "attached": attached,
+        "clip": clip,
+        "box": box,
+        "send": send,
+        "stop": stop,
+        "cancel_edit": cancel_edit,
+        "clear": clear,
+        "mode": mode,
+        "meter": meter,
+    }

@@ -25,15 +25,16 @@ def words(messages: Sequence[Message]) -> int:
     return sum(len(m.content.split()) for m in messages)
 
 
-class _Words(PromptBuilder):
-    """The engine's own way of dropping turns, with a word for a token."""
+class _Words:
+    """A tokenizer without a template: a word is a token."""
 
-    def __init__(self) -> None:
-        self._vocab = None
-        self._known = {"system", "user", "assistant"}
+    eos_token_id = bos_token_id = None
 
-    def _encode(self, messages: Sequence[Message]) -> tuple[list[int], str]:
-        return [0] * words(messages), ""
+    def __call__(self, text: str, add_special_tokens: bool) -> dict[str, list[int]]:
+        return {"input_ids": [0] * len(text.split())}
+
+    def decode(self, ids: Sequence[int], **_: object) -> str:
+        return "word " * len(ids)
 
 
 def talk(turns: int, system: bool) -> list[Message]:
@@ -46,12 +47,12 @@ def talk(turns: int, system: bool) -> list[Message]:
 @pytest.mark.parametrize("system", [True, False])
 @pytest.mark.parametrize("turns", [0, 1, 2, 7])
 def test_the_count_says_what_the_engine_will_do(turns: int, system: bool) -> None:
-    messages = talk(turns, system)
-    for limit in range(5, words(messages) + 2):
-        found, prompt = fit(words, messages, limit, 100), _Words().build(messages, limit)
+    messages, builder = talk(turns, system), PromptBuilder(_Words())
+    for limit in range(builder.count([*messages[:system], messages[-1]]), 100):
+        found, prompt = fit(builder.count, messages, limit, 100), builder.build(messages, limit)
         assert (found.tokens, found.dropped) == (len(prompt.ids), prompt.dropped_turns)
         assert found.fits
-    assert not fit(words, messages, 2, 100).fits
+    assert not fit(builder.count, messages, 3, 100).fits
 
 
 def test_dropping_is_found_in_few_counts() -> None:
