@@ -14,6 +14,7 @@ from app.chats import Chats, Thread, owner_only
 from app.composer import Composer
 from app.desk import Desk, Options
 from app.errands import Errands
+from app.guests import Guests
 from app.history import History
 from app.importing import read_saved
 from app.line import Job, Line, watch
@@ -25,6 +26,8 @@ from app.race_desk import RaceDesk
 from app.records import Conversation, StoredMessage
 from app.session import LINGER_S, Access, Session, Sessions
 from app.settings import SamplingSettings, SettingsFile
+from app.sharing import Sharing
+from app.spending import tokens_of
 from app.verifying import Verifier
 from specdec.contract import ChatEngine, ErrorInfo, ModelInfo, Phase, Status
 
@@ -43,25 +46,31 @@ class Controller:
         self._history = history
         self._settings = settings
         self._sessions = Sessions(linger)
-        self._line = Line()
+        self.guests = guests = Guests()
+        self._line = Line(over=lambda job: guests.spent(job.who, tokens_of(job.snapshot)))
         self._loader = Loader(engine, settings)
         self.chats = Chats(history)
         self.composer = Composer(engine, self.chats)
         self.presets = Presets(settings.path.with_name("presets.json"))
         gone = self._sessions.gone
-        self.verifier = Verifier(engine, self._line, self.chats, gone)
-        self.desk = Desk(engine, self._loader, self._line, self.chats, gone, self.verifier.leave)
-        self.errands = Errands(engine, self._loader, self._line, self.live)
+        self.verifier = Verifier(engine, self._line, self.chats, gone, guests)
+        self.desk = Desk(
+            engine, self._loader, self._line, self.chats, gone, self.verifier.leave, guests
+        )
+        self.errands = Errands(engine, self._loader, self._line, self.live, guests)
         self.shelf = Shelf()
-        self.races = RaceDesk(engine, self._loader, self._line, self.shelf, gone, self.phase)
+        self.races = RaceDesk(
+            engine, self._loader, self._line, self.shelf, gone, self.phase, guests
+        )
+        self.sharing = Sharing(guests, lambda: self._sessions.end("share"))
         self._load: Job[LoadView] | None = None
         self._choosing = threading.Lock()
 
     # --- tabs -----------------------------------------------------------------------------------
 
-    def session(self, key: str, role: Access) -> Session:
-        """The tab's session. Raises SettingError when the key belongs to another role."""
-        return self._sessions.get(key, role)
+    def session(self, key: str, role: Access, who: str = "") -> Session:
+        """The tab's session. Raises SettingError when the key belongs to another login."""
+        return self._sessions.get(key, role, who)
 
     def leave(self, key: str) -> None:
         """The tab was closed; the replies it was shown go on for a while, then stop."""
@@ -210,4 +219,5 @@ class Controller:
 
     def close(self) -> None:
         """Stop what runs; the engine and the history are closed by whoever made them."""
+        self.sharing.close()
         self._line.close()

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 
 from app.attachments import Attachment, to_request
 from app.chats import Chats
+from app.guests import Guests
 from app.line import Job, Line
 from app.live import Live
 from app.loader import Loader
@@ -55,6 +56,7 @@ class Desk:
         chats: Chats,
         gone: Callable[[Session], bool],
         left: Callable[[str, int], None],
+        guests: Guests,
     ) -> None:
         """`left` hears of a transcript whose messages from an id on are no longer shown."""
         self._engine = engine
@@ -63,6 +65,7 @@ class Desk:
         self._chats = chats
         self._gone = gone
         self._left = left
+        self._guests = guests
         self._orders: dict[str, Order] = {}  # by transcript id, the latest
         self._lock = threading.RLock()
 
@@ -168,7 +171,7 @@ class Desk:
         rows = [row for row in transcript.messages() if row.id < message]
         request = ChatRequest(
             prompt_of(rows, options.system),
-            options.sampling,
+            self._guests.cut(session.who, options.sampling),
             options.mode,
             options.rule,
             options.k,
@@ -181,6 +184,7 @@ class Desk:
             Live(rule=options.rule, k=options.k),
             lambda job: make_reply(self._engine, self._loader, request, place, job),
             gone=lambda: self._gone(session),
+            who=session.who,
         )
         running = {k: o for k, o in self._orders.items() if not o.job.done.is_set()}
         self._orders = {**running, transcript.id: Order(job, place, request)}
@@ -196,7 +200,8 @@ class Desk:
         """The transcript to answer in; an empty one is not made for a message that is refused."""
         if self.active(session) is not None:
             raise BusyError("A reply is still being written here.", "Stop it first.")
-        self._line.check_room()
+        self._line.check_room(session.who)
+        self._guests.ask(session.who)
         return self._chats.transcript(session, options.system)
 
 

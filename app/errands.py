@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
 
-from app.line import Job, Line, watch
+from app.guests import Guests
+from app.line import OWNER, Job, Line, watch
 from app.live import Live, fold
 from app.loader import Loader
 from app.replies import run
@@ -41,16 +42,20 @@ class Errands:
         loader: Loader,
         line: Line,
         live: Callable[[Job[Live]], Live],
+        guests: Guests,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._engine = engine
         self._loader = loader
         self._line = line
         self._live = live
+        self._guests = guests
         self._clock = clock
 
-    def put(self, model: str, request: ChatRequest) -> Errand:
+    def put(self, model: str, request: ChatRequest, who: str = OWNER) -> Errand:
         """Queue it. Raises UnknownModelError for another model than is loaded, BusyError."""
+        self._guests.ask(who)
+        request = replace(request, sampling=self._guests.cut(who, request.sampling))
         if (wrong := self._other(model)) is not None:
             raise wrong
         errand: Errand | None = None
@@ -63,6 +68,7 @@ class Errands:
             Live(rule=request.rule, k=request.k),
             lambda job: self._make(model, request, job),
             gone,
+            who,
         )
         errand = Errand(job, self._clock())
         self._line.put(job)

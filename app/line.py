@@ -17,6 +17,12 @@ PASSING: tuple[Kind, ...] = ("load", "reply", "verify")
 
 WAITING = 32
 """Jobs that may wait: a room full of guests, and few enough to end within an evening."""
+GUESTS_WAITING = 20
+"""Of these, guests': the others are kept for the owner, who is never refused for their sake."""
+OWN_WAITING = 2
+"""Of these, one guest's: whoever opens more tabs than that waits like the others."""
+
+OWNER = "owner"
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +31,7 @@ class Job(Generic[S]):
     """Work for the engine: the worker runs it, any number of pages watch `snapshot`.
 
     `is_set` makes it a `Cancel`: stopped by a user, or by `gone` (nobody is there any more).
+    `who` asked: "owner", or a guest's name.
     """
 
     def __init__(
@@ -33,8 +40,10 @@ class Job(Generic[S]):
         snapshot: S,
         run: Callable[[Job[S]], None],
         gone: Callable[[], bool] = lambda: False,
+        who: str = OWNER,
     ) -> None:
         self.kind = kind
+        self.who = who
         self.snapshot = snapshot
         self.run = run
         self.done = threading.Event()
@@ -50,10 +59,16 @@ class Job(Generic[S]):
 
 
 class Line:
-    """First come, first served; loads go before replies that wait."""
+    """First come, first served; loads go before replies that wait, the owner before guests.
 
-    def __init__(self, limit: int = WAITING) -> None:
+    `over` hears of each job that was run.
+    """
+
+    def __init__(
+        self, limit: int = WAITING, over: Callable[[Job[Any]], None] = lambda job: None
+    ) -> None:
         self._limit = limit  # jobs that may wait
+        self._over = over
         self._waiting: list[Job[Any]] = []
         self._running: list[Job[Any]] = []  # the last one runs; those before it let it pass
         self._change = threading.Condition()
@@ -73,8 +88,10 @@ class Line:
     def put(self, job: Job[Any]) -> None:
         """Raises BusyError when too many wait."""
         with self._change:
-            self.check_room()
-            self._add(len(self._waiting), job)
+            self.check_room(job.who)
+            guests = [i for i, other in enumerate(self._waiting) if other.who != OWNER]
+            ahead = len(self._waiting) if job.who != OWNER or not guests else guests[0]
+            self._add(ahead, job)
 
     def put_instead(self, job: Job[S]) -> list[Job[S]]:
         """Put it first, in place of others of its kind: one that runs is told to stop.
@@ -97,12 +114,19 @@ class Line:
             self._thread.start()
         self._change.notify_all()
 
-    def check_room(self) -> None:
+    def check_room(self, who: str = OWNER) -> None:
         """Raises BusyError when as many wait as may."""
         with self._change:
-            if len(self._waiting) >= self._limit:
+            waiting = len(self._waiting)
+            guests = [job.who for job in self._waiting if job.who != OWNER]
+            own = guests.count(who)
+            if who != OWNER and own >= OWN_WAITING:
                 raise BusyError(
-                    f"{len(self._waiting)} messages already wait for an answer.",
+                    f"{own} messages of yours already wait for an answer.", "Wait for one of them."
+                )
+            if waiting >= self._limit or (who != OWNER and len(guests) >= GUESTS_WAITING):
+                raise BusyError(
+                    f"{waiting} messages already wait for an answer.",
                     "Send this one again in a moment.",
                 )
 
@@ -169,7 +193,10 @@ class Line:
         finally:
             with self._change:
                 self._running.remove(job)
-            job.done.set()
+            try:
+                self._over(job)
+            finally:
+                job.done.set()
 
 
 async def watch(

@@ -25,6 +25,7 @@ class LaunchOptions:
     port: int = 7860
     host: str = "127.0.0.1"
     share: bool = False
+    share_hours: float = 8.0
     auth: str | None = None
     browser: bool = True
     offline: bool = False
@@ -60,6 +61,12 @@ def parse(argv: Sequence[str]) -> LaunchOptions:
     add("--port", type=int, help=f"first port to try (default {default.port})")
     add("--host", help=f"address to listen on (default {default.host}: this machine only)")
     add("--share", action="store_true", help="make a public link; asks for a password")
+    add(
+        "--share-hours",
+        type=float,
+        metavar="HOURS",
+        help=f"how long it is open (default {default.share_hours:g}, at most 72)",
+    )
     add("--auth", metavar="USER:PASSWORD", help="the owner's login; made up when one is needed")
     add("--no-browser", dest="browser", action="store_false", help="do not open a browser")
     add("--offline", action="store_true", help="use only what is on disk")
@@ -75,6 +82,10 @@ def parse(argv: Sequence[str]) -> LaunchOptions:
 def _check(options: LaunchOptions) -> None:
     if not 0 <= options.port <= 65535:
         raise SettingError(f"--port is {options.port}.", "It must be 0 (any) to 65535.")
+    if not 0 < options.share_hours <= 72:
+        raise SettingError(
+            f"--share-hours is {options.share_hours:g}.", "It must be more than 0, at most 72."
+        )
     if options.auth is not None:
         user, _, password = options.auth.partition(":")
         if not user or len(password) < 8:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
 from app.desk import Options
+from app.guests import Guests
 from app.line import Job, Line, watch
 from app.loader import Loader
 from app.measured import Shelf
@@ -32,6 +33,7 @@ class RaceDesk:
         shelf: Shelf,
         gone: Callable[[Session], bool],
         phase: Callable[[], Phase | None],
+        guests: Guests,
     ) -> None:
         self._engine = engine
         self._loader = loader
@@ -39,6 +41,7 @@ class RaceDesk:
         self._shelf = shelf
         self._gone = gone
         self._phase = phase
+        self._guests = guests
         self._jobs: dict[str, Job[SeriesView]] = {}  # by session key
 
     def start(
@@ -98,6 +101,10 @@ class RaceDesk:
 
     def _put(self, session: Session, plan: Plan) -> Job[SeriesView]:
         self.stop(session)
+        self._line.check_room(session.who)
+        self._guests.ask(session.who)
+        sampling = self._guests.cut(session.who, plan.options.sampling)
+        plan = replace(plan, options=replace(plan.options, sampling=sampling))
 
         def run(job: Job[SeriesView]) -> None:
             try:
@@ -111,7 +118,9 @@ class RaceDesk:
             finally:
                 self._keep(session, job)
 
-        job: Job[SeriesView] = Job("race", beginning(plan), run, gone=lambda: self._gone(session))
+        job: Job[SeriesView] = Job(
+            "race", beginning(plan), run, gone=lambda: self._gone(session), who=session.who
+        )
         self._line.put(job)
         self._jobs[session.key] = job
         return job

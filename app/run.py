@@ -87,9 +87,11 @@ def _start(
         say(notice)
 
     from app.api.routes import make_api
+    from app.door import SideDoor
     from app.downloads import make_downloads
     from app.health import health
     from app.server import Server, make_site
+    from app.share import open_tunnel
     from app.ui import page
 
     access = Access(_logins(options))
@@ -103,12 +105,13 @@ def _start(
     server = Server(site, listener)
     server.start()
     ending.add(server.stop)
+    controller.sharing.attach(lambda way: SideDoor(server, way), open_tunnel, _chosen(options))
+    ending.add(controller.sharing.close)
     _announce(options, access, url, say)
     if options.share:
-        from app.share import close_tunnels, share
+        from app.share_sheet import printed
 
-        share(ports.reach(listener), say)
-        ending.add(close_tunnels)
+        controller.sharing.begin(options.share_hours, told=lambda view: say(printed(view)))
     if options.browser:
         threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
 
@@ -139,8 +142,13 @@ def _empty_folder() -> str:
 
 
 def _logins(options: LaunchOptions) -> tuple[Login, ...]:
-    protected = options.share or options.auth or not ports.is_loopback(options.host)
+    protected = options.auth or not ports.is_loopback(options.host)
     return make_logins(options.auth) if protected else ()
+
+
+def _chosen(options: LaunchOptions) -> Login | None:
+    """The owner may come through a public link too, with a login that they chose themselves."""
+    return make_logins(options.auth)[0] if options.auth else None
 
 
 def _announce(options: LaunchOptions, access: Access, url: str, say: Say) -> None:

@@ -16,12 +16,15 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.access import Access, AccessRole
+from app.access import OWNER, Access, AccessRole, Visitor
 from app.api.refusals import unauthorised
 from app.login import login_page, post_login, post_logout, token_of
+from specdec.errors import BusyError
 
 ROLE = "specdec.role"
 """Key of the request's role in the ASGI scope."""
+VISITOR = "specdec.visitor"
+"""Key of the name of who asks: "owner", or a guest's."""
 MAX_BODY = 8 * 2**20
 MAX_LOGIN_BODY = 4096
 
@@ -61,9 +64,8 @@ def role_of(request: Any) -> AccessRole:
 
 
 def username(request: Request) -> str | None:
-    """gradio's `auth_dependency`: the role as `gr.Request.username`."""
-    role = request.scope.get(ROLE)
-    return role if role in ("owner", "guest") else None
+    """gradio's `auth_dependency`: who asks, as `gr.Request.username`."""
+    return request.scope.get(VISITOR) if ROLE in request.scope else None
 
 
 class Gate:
@@ -93,14 +95,35 @@ class Gate:
             await answer(scope, receive, send)
             return
         if API_PATHS.fullmatch(scope["path"]):
-            await self._program(scope, headers)(scope, receive, send)
+            await self._program(headers)(_known(scope, self._programs), receive, send)
             return
-        role = self.access.role(token_of(headers.get("cookie", "")))
-        refusal = _nobody(scope) if role is None else _closed(scope, role)
-        if refusal is not None:
-            await refusal(scope, receive, send)
+        token = token_of(headers.get("cookie", ""))
+        visitor = self.access.visitor(token)
+        refusal = _nobody(scope) if visitor is None else _closed(scope, visitor.role)
+        if refusal is None:
+            refusal = self._full(scope, token)
+        if visitor is None or refusal is not None:
+            await (refusal or _nobody(scope))(scope, receive, send)
             return
-        await self.app({**scope, ROLE: role}, receive, send)
+        try:
+            await self.app(_known(scope, visitor), receive, send)
+        finally:
+            self.access.leave(token)
+
+    @property
+    def _programs(self) -> Visitor:
+        """All programs that come through a public link are one guest; elsewhere the owner's."""
+        way = self.access.way
+        return OWNER if way == "network" else Visitor("guest", f"{way}:programs")
+
+    def _full(self, scope: Scope, token: str | None) -> Response | None:
+        try:
+            self.access.enter(token)
+        except BusyError as error:
+            if scope["path"] == "/":
+                return login_page(str(error), 429)
+            return JSONResponse({"detail": str(error)}, 429)
+        return None
 
     def _stranger(self, scope: Scope, headers: Headers) -> Response | None:
         host = headers.get("host", "")
@@ -121,7 +144,7 @@ class Gate:
             return PlainTextResponse("Requests from another site are refused.", 403)
         return None
 
-    def _program(self, scope: Scope, headers: Headers) -> ASGIApp:
+    def _program(self, headers: Headers) -> ASGIApp:
         """Another program's way in: its key, never a cookie."""
         scheme, _, key = headers.get("authorization", "").partition(" ")
         if self.access.opens(key.strip() if scheme.lower() == "bearer" else ""):
@@ -134,6 +157,10 @@ class Gate:
                 return post_logout(request, self.access)
             return PlainTextResponse("Method not allowed.", 405)
         return await post_login(request, self.access) if request.method == "POST" else login_page()
+
+
+def _known(scope: Scope, visitor: Visitor) -> Scope:
+    return {**scope, ROLE: visitor.role, VISITOR: visitor.name}
 
 
 def _nobody(scope: Scope) -> Response:

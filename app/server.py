@@ -6,6 +6,7 @@ Knows the page only as a `gr.Blocks`, and the engine only through `health`.
 from __future__ import annotations
 
 # ruff: noqa: E402  (gradio has to be imported in its own way, and first)
+import asyncio
 import socket
 import threading
 import time
@@ -31,6 +32,15 @@ QUEUE_SIZE = 32
 """Events that may wait, all visitors together; more are refused."""
 CONCURRENCY = 8
 MAX_FILE_SIZE = "1mb"
+
+HTTP: dict[str, Any] = {
+    "log_level": "warning",
+    "proxy_headers": False,
+    "server_header": False,
+    "ws": "none",
+    "timeout_graceful_shutdown": 1,
+}
+"""How every listener of ours speaks."""
 
 Health = Callable[[], Mapping[str, Any]]
 
@@ -89,6 +99,11 @@ class _Uvicorn(uvicorn.Server):
     """Open tabs hold streams that would outlast the server: they are told first."""
 
     site: Site
+    loop: asyncio.AbstractEventLoop
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self.loop = asyncio.get_running_loop()
+        await super().startup(sockets)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.site.page._queue.close()
@@ -101,21 +116,18 @@ class Server:
     """Serves in a thread until stopped."""
 
     def __init__(self, site: Site, listener: socket.socket) -> None:
+        self.site = site
         self._listener = listener
-        config = uvicorn.Config(
-            site.gate,
-            log_level="warning",
-            lifespan="on",
-            proxy_headers=False,
-            server_header=False,
-            ws="none",
-            timeout_graceful_shutdown=1,
-        )
-        self._server = _Uvicorn(config)
+        self._server = _Uvicorn(uvicorn.Config(site.gate, lifespan="on", **HTTP))
         self._server.site = site
         self._thread = threading.Thread(
             target=self._server.run, args=([listener],), name="server", daemon=True
         )
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """Everything of this application runs in it, once started."""
+        return self._server.loop
 
     def start(self, timeout: float = 30.0) -> None:
         """Returns when requests are answered. Raises EngineError when that does not happen."""

@@ -27,19 +27,23 @@ class Session:
     """One tab. `conversation` is an id in the history, "" for a new one; guests use `passing`.
 
     `search` is what the list is narrowed to, `opened` the replies whose tokens are shown,
-    `unfinished`: a reply or a comparison went on when the tab was last drawn.
+    `unfinished`: a reply or a comparison went on when the tab was last drawn. `who` is the login
+    behind the tab, "owner" or a guest's name: limits count by it. `ended`: it may do nothing more.
     """
 
     key: str
     role: Access
+    who: str = ""
     conversation: str = ""
     search: str = ""
     opened: set[int] = field(default_factory=set)
     unfinished: bool = False
+    ended: bool = False
     passing: Passing = field(init=False)
     tray: Tray = field(default_factory=Tray)
 
     def __post_init__(self) -> None:
+        self.who = _who(self.key, self.role, self.who)
         self.passing = Passing(f"guest-{self.key}")
 
 
@@ -54,23 +58,24 @@ class Sessions:
         self._left: dict[str, float] = {}  # party -> when its last tab closed
         self._lock = threading.Lock()
 
-    def get(self, key: str, role: Access) -> Session:
+    def get(self, key: str, role: Access, who: str = "") -> Session:
         """The tab's session, made at first sight; one that left is taken back as it was.
 
-        Raises SettingError for another role's key.
+        Raises SettingError for another login's key.
         """
+        who = _who(key, role, who)
         with self._lock:
             self._forget()
             session = self._open.get(key)
             if session is None:
                 parked, _ = self._parked.get(key, (None, 0.0))
-                if parked is not None and parked.role == role:
+                if parked is not None and (parked.role, parked.who) == (role, who):
                     del self._parked[key]
                     session = parked
                 else:
-                    session = Session(key, role)
+                    session = Session(key, role, who)
                 self._open[key] = session
-            elif session.role != role:
+            elif (session.role, session.who) != (role, who):
                 raise SettingError("This tab belongs to another login.", "Reload the page.")
             self._left.pop(_party(session), None)
             return session
@@ -86,8 +91,20 @@ class Sessions:
             if not any(_party(s) == _party(session) for s in self._open.values()):
                 self._left[_party(session)] = self._clock()
 
+    def end(self, way: str) -> None:
+        """The guests who came this way are gone for good: their replies end within one round."""
+        with self._lock:
+            parked = {key: session for key, (session, _) in self._parked.items()}
+            for key, session in [*self._open.items(), *parked.items()]:
+                if session.role == "guest" and session.who.startswith(f"{way}:"):
+                    session.ended = True
+                    self._open.pop(key, None)
+                    self._parked.pop(key, None)
+
     def gone(self, session: Session) -> bool:
         """Nobody who could see this session's replies has been here for a while."""
+        if session.ended:
+            return True
         with self._lock:
             left = self._left.get(_party(session))
             return left is not None and self._clock() - left > self._linger
@@ -96,6 +113,11 @@ class Sessions:
         old = self._clock() - FORGET_S
         self._left = {party: at for party, at in self._left.items() if at > old}
         self._parked = {key: row for key, row in self._parked.items() if row[1] > old}
+
+
+def _who(key: str, role: Access, who: str) -> str:
+    """The owner is one, however often logged in; a guest without a login is known by the tab."""
+    return "owner" if role == "owner" else who or key
 
 
 def _party(session: Session) -> str:

@@ -1,34 +1,42 @@
-"""The public link: gradio's tunnel, with a deadline. Knows nothing of the page behind it."""
+"""A tunnel through gradio's servers, with a deadline. Knows nothing of the page behind it."""
 
 from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Callable
+import time
+from dataclasses import dataclass
 
 from gradio import networking, tunneling
 
+from specdec.errors import SourceError
+
 DEADLINE_S = 45.0
-EXPOSES = (
-    "Anyone with the link and the guest password can chat with the model on this machine, using "
-    "its processor; the traffic passes through gradio's servers. Guests see no chats of yours and "
-    "cannot load models. The link ends with this program, or after about a week."
-)
 
 
-def share(
-    to: tuple[str, int], say: Callable[[str], None], deadline: float = DEADLINE_S
-) -> threading.Thread:
-    """Make the link in the background and `say` it, or why there is none. Local use goes on.
+@dataclass(frozen=True, slots=True)
+class Tunnel:
+    """An open one, which ends at a port of this machine."""
 
-    `to` is the host and port the tunnel ends at.
+    url: str
+    port: int
+
+    def alive(self) -> bool:
+        """Whether its program still runs."""
+        return any(one.proc is not None and one.proc.poll() is None for one in _of(self.port))
+
+    def close(self) -> None:
+        """End its program; safe to call twice."""
+        close_tunnels(self.port)
+
+
+def open_tunnel(
+    to: tuple[str, int], unwanted: threading.Event, deadline: float = DEADLINE_S
+) -> Tunnel:
+    """A tunnel that ends at this host and port. Raises SourceError when there is none.
+
+    One that opens after the deadline, or when it is `unwanted`, is closed at once.
     """
-    thread = threading.Thread(target=_share, args=(to, say, deadline), name="share", daemon=True)
-    thread.start()
-    return thread
-
-
-def _share(to: tuple[str, int], say: Callable[[str], None], deadline: float) -> None:
     answer: list[str | Exception] = []
     late = threading.Event()
 
@@ -38,27 +46,35 @@ def _share(to: tuple[str, int], say: Callable[[str], None], deadline: float) -> 
         except Exception as error:
             answer.append(error)
         if late.is_set():  # the user was told that there is no link
-            close_tunnels()
+            close_tunnels(to[1])
 
     worker = threading.Thread(target=work, name="tunnel", daemon=True)
     worker.start()
-    worker.join(deadline)
+    end = time.monotonic() + deadline
+    while worker.is_alive() and time.monotonic() < end and not unwanted.is_set():
+        worker.join(0.1)
     found = answer[0] if answer else TimeoutError(f"no answer within {deadline:g} s")
-    if isinstance(found, str):
-        say(f"Public link: {found}\n{EXPOSES}")
-        return
+    if isinstance(found, str) and not unwanted.is_set():
+        return Tunnel(found, to[1])
     late.set()  # before closing: a tunnel that opens from here on is closed by the worker
-    close_tunnels()
+    close_tunnels(to[1])
+    if isinstance(found, str) or unwanted.is_set():
+        raise SourceError("The link is not wanted any more.")
     reason = found.__cause__ or found
-    say(
-        f"No public link: {found} ({type(reason).__name__}: {reason}). "
-        "This machine's own address goes on working; try --share again with a network."
+    raise SourceError(
+        f"No public link: {found} ({type(reason).__name__}: {reason}).",
+        "This machine's own address goes on working; share again with a network.",
     )
 
 
-def close_tunnels() -> None:
-    """End every tunnel program of this process."""
-    for tunnel in tunneling.CURRENT_TUNNELS:
-        if tunnel.proc is not None:
-            tunnel.proc.kill()
-            tunnel.proc = None
+def close_tunnels(port: int) -> None:
+    """End every tunnel program of this process that ends at this port."""
+    for tunnel in _of(port):
+        program, tunnel.proc = tunnel.proc, None
+        if program is not None:
+            program.kill()
+            program.wait(2)
+
+
+def _of(port: int) -> list[tunneling.Tunnel]:
+    return [tunnel for tunnel in tunneling.CURRENT_TUNNELS if tunnel.local_port == port]

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from app.chats import Chats
 from app.check import Check, made_by
+from app.guests import Guests
 from app.line import Job, Line, watch
 from app.records import StoredMessage
 from app.session import Session
@@ -33,11 +34,13 @@ class Verifier:
         line: Line,
         chats: Chats,
         gone: Callable[[Session], bool],
+        guests: Guests,
     ) -> None:
         self._engine = engine
         self._line = line
         self._chats = chats
         self._gone = gone
+        self._guests = guests
         self._jobs: OrderedDict[tuple[str, int], Job[Check]] = OrderedDict()
 
     def start(self, session: Session, message: int) -> Job[Check]:
@@ -52,11 +55,13 @@ class Verifier:
             raise HistoryError("That reply is gone.", "Reload the page.")
         reply = made_by(rows, row)
         self._check_loaded(row)
+        self._guests.ask(session.who, turn=False)
         job: Job[Check] = Job(
             "verify",
             Check(),
             lambda job: self._run(row, reply, job),
             gone=lambda: self._gone(session),
+            who=session.who,
         )
         self._line.put(job)
         self._jobs[transcript.id, message] = job

@@ -125,7 +125,7 @@
   document.addEventListener("click", (event) => {
     const list = document.getElementById("history");
     if (window.innerWidth > 900 || !list || !list.classList.contains("open")) return;
-    if (event.target.closest("#new, #chats .open")) list.querySelector(".toggle-button").click();
+    if (event.target.closest("#new, #share, #chats .open")) list.querySelector(".toggle-button").click();
   });
 
   // Keep the end in view while it grows, unless the reader scrolled up.
@@ -161,5 +161,20 @@
   });
   wait.observe(document.documentElement, { childList: true, subtree: true });
 
-  window.specdec = { bind };
+  // A part of the page as a dialog: the browser keeps the focus in it, and Esc closes it.
+  function dialog(id, name) {
+    const part = document.getElementById(id);
+    let frame = part.closest("dialog");
+    if (!frame) {
+      frame = document.createElement("dialog");
+      frame.className = "sheet";
+      frame.setAttribute("aria-label", name);
+      part.before(frame);
+      frame.append(part);
+      frame.addEventListener("click", (event) => { if (event.target === frame) frame.close(); });
+    }
+    if (!frame.open) frame.showModal();
+  }
+
+  window.specdec = { bind, dialog };
 })();

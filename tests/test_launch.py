@@ -115,21 +115,36 @@ def test_started_twice_each_prints_its_own_address(tmp_path: Path) -> None:
 
 def test_a_share_link_that_cannot_be_made_is_said_and_local_use_goes_on(tmp_path: Path) -> None:
     """E04. Runs for real where the tunnel's servers cannot be reached, as here."""
-    with program(*fake(tmp_path, QUICK, "--share", "--host", "0.0.0.0")) as started:
+    with program(*fake(tmp_path, QUICK, "--share", "--share-hours", "2")) as started:
         url = started.url
-        owner = started.wait_for(r"Login for owner .*: (\S+) / (\S+)")
-        guest = started.wait_for(r"Login for guest .*: (\S+) / (\S+)")
-        assert owner[2] != guest[2]
-        started.wait_for(r"Other machines on this network")
-        assert httpx.get(f"{url}/health", timeout=10).status_code == 401
         said = started.wait_for(r"No public link|Public link", 60)
         if said[0] == "Public link":
             pytest.skip("this machine reaches the tunnel's servers")
-        for found in (owner, guest):
+        assert httpx.get(f"{url}/health", timeout=10).status_code == 200  # no login for the owner
+        assert not any("Login for" in line for line in started.lines)
+
+
+def test_on_a_network_everybody_logs_in(tmp_path: Path) -> None:
+    """`--host`: the same address for this machine and others, and no way past the login."""
+    with program(*fake(tmp_path, QUICK, "--host", "0.0.0.0")) as started:
+        url = started.url
+        owner = started.wait_for(r"Login for owner .*: (\S+) / (\S+)")
+        guest = started.wait_for(r"Login for guest .*: (\S+) / (\S+)")
+        key = started.wait_for(r"API key (\S+)")[1]
+        assert owner[2] != guest[2]
+        started.wait_for(r"Other machines on this network")
+        for headers in ({}, {"host": "127.0.0.1"}, {"host": "localhost", "origin": url}):
+            for path in ("/health", "/config", "/v1/models"):
+                answer = httpx.get(url + path, headers=headers, timeout=10)
+                assert answer.status_code == 401
+        for found, role in ((owner, "owner"), (guest, "guest")):
             with httpx.Client(base_url=url, timeout=10) as client:
                 form = {"username": found[1], "password": found[2]}
                 assert client.post("/login", data=form).status_code == 303
                 assert client.get("/").status_code == 200
+                assert ("versions" in client.get("/health").json()) == (role == "owner")
+        bearer = {"authorization": f"Bearer {key}"}
+        assert httpx.get(f"{url}/v1/models", headers=bearer, timeout=10).status_code == 200
 
 
 @pytest.mark.parametrize(

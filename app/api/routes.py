@@ -18,6 +18,7 @@ from app.api.refusals import BadFieldError, error_object, refuse, status_of
 from app.controller import Controller
 from app.errands import Errand
 from app.live import Live
+from app.security import VISITOR
 from specdec.contract import ErrorInfo
 from specdec.errors import SpecdecError, UnknownModelError
 
@@ -74,7 +75,7 @@ class _Api:
         """Errors that come before the first token have a status of their own, also in a stream."""
         try:
             asked = form.model_validate_json(await request.body())
-            errand = self._errands.put(asked.model, asked.request())
+            errand = self._errands.put(asked.model, asked.request(), request.scope[VISITOR])
         except ValidationError as error:
             return refuse(BadFieldError.of(error))
         except BadFieldError as error:

@@ -22,6 +22,7 @@ from app.ui import (
     race,
     reply_settings,
     settings_panel,
+    sharing,
 )
 from app.ui.theme import look as look
 from app.ui.visit import last_facts, pill_html, session_of
@@ -60,6 +61,9 @@ class _Page:
             with gr.Tab("Models", id="models", visible=False) as self.models_tab:
                 self.models = settings_panel.layout()
         self.settings = reply_settings.layout()
+        with self.history.side:
+            share = sharing.button()
+        self.share = sharing.layout(share)
         self.width = gr.Number(0, visible=False, label="Window width")
 
     def wire(self, page: gr.Blocks) -> None:
@@ -81,6 +85,8 @@ class _Page:
         self.proof = proof.ProofWiring(self.controller, self.chat.thread, self.chat.notice)
         self.proof.wire()
         history.wire(outputs, self.follow)
+        share = sharing.ShareWiring(self.controller, self.share)
+        share.wire()
         race.RaceWiring(self.controller, self.race, self.settings).wire(self.chat.mode)
         self.loading.wire(self.chat.mode)
         self._wire_settings()
@@ -110,6 +116,7 @@ class _Page:
             concurrency_limit=None,
             **quiet,
         )
+        arrived.then(share.follow, None, share.outputs, concurrency_limit=None, **quiet)
         page.unload(self.leave)
 
     def _wire_settings(self) -> None:

@@ -18,7 +18,8 @@ from specdec.errors import SpecdecError
 
 def session_of(controller: Controller, request: gr.Request) -> Session:
     """The tab's session; a guest when in doubt. Raises SettingError for another login's tab."""
-    return controller.session(request.session_hash or "", role_of(request))
+    who = str(getattr(request, "username", None) or "")
+    return controller.session(request.session_hash or "", role_of(request), who)
 
 
 def said(error: SpecdecError) -> str:

@@ -1,75 +1,104 @@
-"""The public link without a network: where it leads, and what becomes of one that comes late."""
+"""The tunnel without a network: where it leads, and what becomes of one that comes late."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
+from collections.abc import Iterator
 
 import pytest
+from gradio import tunneling
 
-from app import ports
-from app.share import share
+from app.share import open_tunnel
+from specdec.errors import SourceError
 from tests.app.desk_kit import until
 
-
-class Program:
-    """Stands for the tunnel program."""
-
-    def __init__(self) -> None:
-        self.killed = False
-
-    def kill(self) -> None:
-        self.killed = True
-
-
-class Tunnel:
-    def __init__(self) -> None:
-        self.proc: Program | None = Program()
+TO = ("127.0.0.1", 41_234)
 
 
 @pytest.fixture
-def tunnels(monkeypatch: pytest.MonkeyPatch) -> list[Tunnel]:
-    found: list[Tunnel] = []
+def tunnels(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tunneling.Tunnel]]:
+    found: list[tunneling.Tunnel] = []
     monkeypatch.setattr("app.share.tunneling.CURRENT_TUNNELS", found)
-    return found
+    yield found
+    for tunnel in found:
+        if tunnel.proc is not None:
+            tunnel.proc.kill()
+            tunnel.proc.wait(5)
+
+
+def program(port: int) -> tunneling.Tunnel:
+    """gradio's own tunnel to a port, with a program that only sleeps."""
+    tunnel = tunneling.Tunnel("x.example", 7000, "127.0.0.1", port, "token", None)
+    tunnel.proc = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    return tunnel
 
 
 def test_a_tunnel_that_opens_after_the_deadline_is_closed_at_once(
-    monkeypatch: pytest.MonkeyPatch, tunnels: list[Tunnel]
+    monkeypatch: pytest.MonkeyPatch, tunnels: list[tunneling.Tunnel]
 ) -> None:
     """The user was told that there is no link: then there must be none."""
-    go, tunnel = threading.Event(), Tunnel()
-    program = tunnel.proc
-    assert program is not None
+    go = threading.Event()
+    late = program(TO[1])
+    running = late.proc
+    assert running is not None
 
     def slow(*_: object) -> str:
         go.wait(10)
-        tunnels.append(tunnel)
+        tunnels.append(late)
         return "https://late.example"
 
     monkeypatch.setattr("app.share.networking.setup_tunnel", slow)
-    said: list[str] = []
-    share(("127.0.0.1", 1), said.append, deadline=0.05).join(5)
-    assert said[0].startswith("No public link")
-    assert not program.killed
+    with pytest.raises(SourceError, match="No public link"):
+        open_tunnel(TO, threading.Event(), deadline=0.05)
+    assert running.poll() is None
     go.set()
-    until(lambda: program.killed)
-    assert len(said) == 1
+    until(lambda: running.poll() is not None)
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "0.0.0.0"])
-def test_the_tunnel_ends_where_the_server_listens(
-    monkeypatch: pytest.MonkeyPatch, tunnels: list[Tunnel], host: str
+def test_a_link_that_nobody_wants_any_more_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, tunnels: list[tunneling.Tunnel]
+) -> None:
+    go, unwanted = threading.Event(), threading.Event()
+    monkeypatch.setattr("app.share.networking.setup_tunnel", lambda *_: str(go.wait(10)))
+    unwanted.set()
+    with pytest.raises(SourceError, match="not wanted"):
+        open_tunnel(TO, unwanted)
+    go.set()
+
+
+def test_it_ends_where_it_is_told_and_closing_ends_its_program_and_no_other(
+    monkeypatch: pytest.MonkeyPatch, tunnels: list[tunneling.Tunnel]
 ) -> None:
     asked: list[tuple[object, ...]] = []
+    mine, other = program(TO[1]), program(TO[1] + 1)
+    tunnels += [mine, other]
+    running = mine.proc
+    assert running is not None
 
     def quick(*arguments: object) -> str:
         asked.append(arguments[:2])
         return "https://x.example"
 
     monkeypatch.setattr("app.share.networking.setup_tunnel", quick)
-    said: list[str] = []
-    with ports.listen(host, 0) as listener:
-        share(ports.reach(listener), said.append).join(5)
-        port = listener.getsockname()[1]
-    assert asked == [("127.0.0.1" if host == "0.0.0.0" else host, port)]
-    assert said[0].startswith("Public link: https://x.example")
+    tunnel = open_tunnel(TO, threading.Event())
+    assert asked == [TO]
+    assert tunnel.url == "https://x.example"
+    assert tunnel.alive()
+    tunnel.close()
+    assert not tunnel.alive()
+    assert running.poll() is not None
+    assert other.proc is not None
+    assert other.proc.poll() is None
+    tunnel.close()
+
+
+def test_the_reason_why_there_is_none_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> str:
+        raise RuntimeError("Could not get share link") from OSError("no network")
+
+    monkeypatch.setattr("app.share.networking.setup_tunnel", fails)
+    with pytest.raises(SourceError, match="no network") as caught:
+        open_tunnel(TO, threading.Event())
+    assert "own address goes on working" in caught.value.hint

@@ -210,7 +210,7 @@ def test_what_cannot_be_repeated_is_refused(kit: Kit, change: dict[str, Any], sa
 def test_it_is_refused_where_too_many_wait(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
     row = answered(kit)
 
-    def full() -> None:
+    def full(who: str) -> None:
         raise BusyError("8 messages already wait.")
 
     monkeypatch.setattr(kit.controller._line, "check_room", full)
