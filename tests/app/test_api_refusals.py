@@ -92,10 +92,10 @@ def test_too_many_at_once_are_told_to_come_again(serve_api: Callable[..., Api]) 
     api = serve_api(Script(token_s=0.01))
     go = held(api.kit)
     desk = api.kit.controller.desk
-    first = desk.send(api.kit.guest("first"), "x", Options())
+    first = desk.send(api.kit.owner("first"), "x", Options())
     until(lambda: api.kit.engine.running == 1)
     for i in range(WAITING):
-        desk.send(api.kit.guest(f"guest {i}"), "x", Options())
+        desk.send(api.kit.owner(f"guest {i}"), "x", Options())
     with pytest.raises(openai.RateLimitError, match="already wait"):
         api.client().chat.completions.create(**ASK)
     go.set()

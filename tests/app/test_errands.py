@@ -35,7 +35,7 @@ def errands(kit: Kit, clock: Clock) -> Errands:
     finish(kit.controller.start())
     controller = kit.controller
     loader = Loader(kit.engine, kit.settings)
-    return Errands(kit.engine, loader, controller._line, controller.live, clock)
+    return Errands(kit.engine, loader, controller._line, controller.live, controller.guests, clock)
 
 
 def test_a_reply_is_never_made_by_a_model_that_came_while_it_waited(
