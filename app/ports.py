@@ -68,7 +68,8 @@ def is_loopback(host: str) -> bool:
 
 
 def _bind(family: int, host: str, port: int) -> socket.socket:
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # named as TCP: else asyncio leaves Nagle on, and every answer waits 40 ms for its body
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         if sys.platform == "win32":
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)

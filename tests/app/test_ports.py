@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import socket
 
@@ -93,3 +94,23 @@ def test_the_address_of_every_interface_is_one_a_browser_opens() -> None:
 )
 def test_loopback(host: str, local: bool) -> None:
     assert is_loopback(host) is local
+
+
+def test_an_answer_does_not_wait_for_the_last_ones_receipt() -> None:
+    """asyncio turns Nagle off only where a socket says that it is TCP: 44 ms an answer else."""
+
+    async def accepted() -> int:
+        seen: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        def came(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            sock = writer.get_extra_info("socket")
+            seen.set_result(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            writer.close()
+
+        with listen("127.0.0.1", 0) as listener:
+            async with await asyncio.start_server(came, sock=listener):
+                _, writer = await asyncio.open_connection(*listener.getsockname())
+                writer.close()
+                return await seen
+
+    assert asyncio.run(accepted())
