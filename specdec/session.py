@@ -52,12 +52,13 @@ class Cached:
                 break
             same += 1
         last = len(prompt) - 1
-        goes_on = bool(begun) and not fresh and self.scored == last < same
+        goes_on = bool(begun) and self.scored == last < same
         if self.scorer.exact and not goes_on:
-            keep = 0 if fresh else min(same, last, self.scorer.reusable, self.scorer.length)
+            keep = min(same, last, self.scorer.reusable, self.scorer.length)
             keep -= keep % self.scorer.chunk
         else:
-            keep = 0 if fresh else min(same, len(whole) - 1, self.scorer.length)
+            keep = min(same, len(whole) - 1, self.scorer.length)
+        keep = 0 if fresh else keep
         self.scorer.rewind(keep)
         self.ids, self.scored = whole[:keep], 0
         return keep

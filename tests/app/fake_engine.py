@@ -167,11 +167,13 @@ class FakeEngine:
         yield Started(
             prompt, 0, script.dropped_turns, seed, request.mode,
             runner, script.exact, script.notice,  # type: ignore[arg-type]
+            prompt=f"{zlib.crc32(repr(request.messages).encode()):016x}",
             begun="".join(tokens[: len(request.begun)]),
         )  # fmt: skip
         for done in range(0, prompt, script.prompt_chunk):
             if cancel.is_set():
-                yield Finished("cancelled", Metrics(prompt_tokens=prompt))
+                said = "".join(tokens[: len(request.begun)])
+                yield Finished("cancelled", Metrics(prompt_tokens=prompt), request.begun, said)
                 return
             yield Prefill(min(done + script.prompt_chunk, prompt), prompt)
             time.sleep(script.token_s)
