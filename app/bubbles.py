@@ -14,6 +14,7 @@ from app.chats import Thread
 from app.check import Check
 from app.cut import cut_of
 from app.cut import line as cut_line
+from app.going_on import can_go_on
 from app.live import Facts, Live, facts_from, facts_of
 from app.markup import Growing, to_html
 from app.records import StoredMessage
@@ -33,6 +34,7 @@ WELCOME = (
 def thread(shown: Thread) -> str:
     """The stored turns; the reply being written is left to `live`."""
     beside = {} if shown.writing else shown.versions  # while one is written all stays as it is
+    last = None if shown.writing or not shown.rows else shown.rows[-1].id
     cut = cut_of(shown.rows)
     turns, told = [], ()  # type: tuple[list[str], tuple[str, ...]]
     for row in shown.rows:
@@ -43,7 +45,8 @@ def thread(shown: Thread) -> str:
             turns.append(cut_line(cut, row.id) + user(row, others))
         else:
             check, opened = shown.checks.get(row.id), row.id in shown.opened
-            turns.append(reply(row, check, opened, others, told))
+            unfinished = row.id == last and can_go_on(row)
+            turns.append(reply(row, check, opened, others, told, unfinished))
             told = notices(row)
     inside = "".join(turns) or ("" if shown.writing else WELCOME)
     return (
@@ -73,8 +76,12 @@ def reply(
     opened: bool = False,
     beside: Sequence[int] = (),
     told: Sequence[str] = (),
+    unfinished: bool = False,
 ) -> str:
-    """A stored reply with the figures kept with it, what Verify found of it, and its tokens."""
+    """A stored reply with the figures kept with it, what Verify found of it, and its tokens.
+
+    `unfinished`: it can go on.
+    """
     facts = facts_from(row.metrics, row.request)
     state = row.state
     mark = {"interrupted": "interrupted", "partial": "interrupted", "failed": "failed"}.get(state)
@@ -86,7 +93,8 @@ def reply(
         f'<div class="body">{body}</div>{_source(_said(row.content, facts.thinking))}'
         f"{error(facts.error) if facts.error else ''}{footer(facts, mark, told=told)}"
         f"{checked(check) if check else ''}{_tokens(row) if opened else ''}"
-        f"<div class='acts'>{switch(row.id, beside)}{_button('copy', 'Copy')}"
+        f"<div class='acts'>{switch(row.id, beside)}"
+        f"{_button('continue', 'Continue') if unfinished else ''}{_button('copy', 'Copy')}"
         f"{_button('regenerate', 'Regenerate')}"
         f"{_verify(row, check)}{_button('tokens', 'Tokens') if row.request.get('trace') else ''}"
         "</div></article>"
@@ -118,11 +126,12 @@ def _verify(row: StoredMessage, check: Check | None) -> str:
 def live(now: Live, growing: Growing, told: Sequence[str] = ()) -> str:
     """The reply being written. `growing` keeps what is already HTML between calls."""
     facts = facts_of(now)
-    if not now.text and now.stage != "done":
-        text, share = view.waiting(now)
-        body = f'<div class="wait" role="status">{progress(text, share)}</div>'
-    else:
+    body = ""
+    if now.text:
         body = f'<div class="body writing">{_body(now.text, facts.thinking, growing)}</div>'
+    if now.stage != "done" and (now.stage != "writing" or not now.text):
+        text, share = view.waiting(now)
+        body += f'<div class="wait" role="status">{progress(text, share)}</div>'
     return (
         f'<article class="turn reply live" aria-label="Reply being written" aria-busy="true">'
         f"{body}{footer(facts, None, True, told)}</article>"

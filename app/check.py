@@ -9,7 +9,7 @@ from typing import Literal
 from app.live import facts_from
 from app.records import StoredMessage
 from app.transcript import prompt_of
-from specdec.contract import ChatRequest, Comparison, ErrorInfo, Reply, Sampling
+from specdec.contract import ChatRequest, Comparison, ErrorInfo, Pair, Reply, Sampling
 from specdec.errors import SettingError
 
 
@@ -57,3 +57,24 @@ def made_by(rows: Sequence[StoredMessage], row: StoredMessage) -> Reply:
         runner=facts.runner or "auto",
     )
     return Reply(request, row.ids, facts.reason or "", facts.prompt)
+
+
+def check_loaded(row: StoredMessage, pair: Pair | None, what: str) -> None:
+    """Raises SettingError where another model is loaded than wrote this reply.
+
+    `what` is to be done with it: "verify", "go on with".
+    """
+    if pair is None:
+        raise SettingError("No model is loaded yet.", "Try again when one is.")
+    wrote = [str(row.request.get(name, "")) for name in ("target", "dtype", "device")]
+    loaded = [pair.target.value, pair.dtype.value, pair.device.value]
+    if wrote != loaded:
+        raise SettingError(
+            f"This reply was written by {_named(wrote)}; loaded is {_named(loaded)}.",
+            f"Load what wrote it to {what} it.",
+        )
+
+
+def _named(what: list[str]) -> str:
+    target, dtype, device = what
+    return f"{target or 'another model'} in {dtype or 'another dtype'} on {device or 'a device'}"

@@ -54,9 +54,7 @@ class Controller:
         self.presets = Presets(settings.path.with_name("presets.json"))
         gone = self._sessions.gone
         self.verifier = Verifier(engine, self._line, self.chats, gone, guests)
-        self.desk = Desk(
-            engine, self._loader, self._line, self.chats, gone, self.verifier.leave, guests
-        )
+        self.desk = Desk(engine, self._loader, self._line, self.chats, gone, self.verifier, guests)
         self.errands = Errands(engine, self._loader, self._line, self.live, guests)
         self.shelf = Shelf()
         self.races = RaceDesk(

@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass, field, replace
 
 from app.attachments import Attachment, to_request
 from app.chats import Chats
+from app.check import check_loaded
+from app.going_on import begun, request_of
 from app.guests import Guests
 from app.line import Job, Line
 from app.live import Live
@@ -18,6 +20,7 @@ from app.loader import Loader
 from app.replies import Place, make_reply, refused, withdrawn
 from app.session import Session
 from app.transcript import Transcript, prompt_of
+from app.verifying import Verifier
 from specdec.contract import ChatEngine, ChatRequest, Mode, Phase, Rule, Sampling
 from specdec.errors import BusyError, HistoryError, SettingError
 
@@ -55,16 +58,15 @@ class Desk:
         line: Line,
         chats: Chats,
         gone: Callable[[Session], bool],
-        left: Callable[[str, int], None],
+        verifier: Verifier,
         guests: Guests,
     ) -> None:
-        """`left` hears of a transcript whose messages from an id on are no longer shown."""
         self._engine = engine
         self._loader = loader
         self._line = line
         self._chats = chats
         self._gone = gone
-        self._left = left
+        self._verifier = verifier
         self._guests = guests
         self._orders: dict[str, Order] = {}  # by transcript id, the latest
         self._lock = threading.RLock()
@@ -98,7 +100,7 @@ class Desk:
                 if message is None or message not in replies:
                     raise HistoryError("There is no such reply.", "Send a message first.")
                 after = replies[message].parent
-                self._left(transcript.id, message)
+                self._verifier.leave(transcript.id, message)
             reply = transcript.add_reply(_asked(options), after)
             return self._order(session, transcript, reply.id, options)
 
@@ -117,9 +119,31 @@ class Desk:
             row = next((row for row in transcript.messages() if row.id == message), None)
             if row is None or row.role != "user":
                 raise HistoryError("That message is gone.", "Reload the page.")
-            self._left(transcript.id, message)
+            self._verifier.leave(transcript.id, message)
             _, reply = transcript.add_turn(text, _asked(options), row.parent, to_request(files))
             return self._order(session, transcript, reply.id, options)
+
+    def go_on(self, session: Session, message: int) -> Job[Live]:
+        """Go on with the last reply where it was stopped, exactly as though it had not been.
+
+        By the settings that began it; its token limit counts anew. Raises as `send`, and
+        SettingError where it cannot go on.
+        """
+        with self._lock:
+            transcript = self._chats.existing(session)
+            rows = transcript.messages() if transcript else []
+            request = request_of(rows, message, session.role == "owner")
+            assert transcript is not None
+            row, sampling = rows[-1], self._guests.cut(session.who, request.sampling)
+
+            def check() -> None:
+                check_loaded(row, self._engine.status().pair, "go on with")
+
+            check()
+            self._check_idle(session)
+            self._verifier.drop(transcript.id, message)
+            request, place = replace(request, sampling=sampling), Place(transcript, message, row.request)
+            return self._put(session, request, place, begun(row), check)
 
     def show(self, session: Session, message: int) -> None:
         """Show the branch of another version of a message.
@@ -178,30 +202,44 @@ class Desk:
             conversation=transcript.id,
             remember=session.role == "owner",
         )
-        place = Place(transcript, message)
+        live = Live(rule=options.rule, k=options.k)
+        return self._put(session, request, Place(transcript, message), live)
+
+    def _put(
+        self,
+        session: Session,
+        request: ChatRequest,
+        place: Place,
+        live: Live,
+        check: Callable[[], None] = lambda: None,
+    ) -> Job[Live]:
         job: Job[Live] = Job(
             "reply",
-            Live(rule=options.rule, k=options.k),
-            lambda job: make_reply(self._engine, self._loader, request, place, job),
+            live,
+            lambda job: make_reply(self._engine, self._loader, request, place, job, check),
             gone=lambda: self._gone(session),
             who=session.who,
         )
         running = {k: o for k, o in self._orders.items() if not o.job.done.is_set()}
-        self._orders = {**running, transcript.id: Order(job, place, request)}
+        name = place.transcript.id
+        self._orders = {**running, name: Order(job, place, request)}
         try:
             self._line.put(job)
         except BusyError as error:  # a race took the last place since `_free` looked
-            del self._orders[transcript.id]
+            del self._orders[name]
             refused(self._engine, request, place, job, error)
             raise
         return job
 
-    def _free(self, session: Session, options: Options) -> Transcript:
-        """The transcript to answer in; an empty one is not made for a message that is refused."""
+    def _check_idle(self, session: Session) -> None:
         if self.active(session) is not None:
             raise BusyError("A reply is still being written here.", "Stop it first.")
         self._line.check_room(session.who)
         self._guests.ask(session.who)
+
+    def _free(self, session: Session, options: Options) -> Transcript:
+        """The transcript to answer in; an empty one is not made for a message that is refused."""
+        self._check_idle(session)
         return self._chats.transcript(session, options.system)
 
 

@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from app.joined import cut, joined
 from app.trace import note
 from specdec.contract import (
     ErrorInfo,
@@ -42,7 +43,8 @@ class Live:
     """A snapshot of a reply being made. `metrics` follows the engine's clock, never the page's.
 
     `trace` has a word a round (`app.trace`). `rule` and `k` are the request's. `clock` is set at
-    `Started` and serves only until the engine reports its own first-token time.
+    `Started` and serves only until the engine reports its own first-token time. `earlier` is how
+    the part was made that stood before, where a stopped reply goes on; its figures are counted in.
     """
 
     stage: Stage = "waiting"
@@ -61,6 +63,12 @@ class Live:
     clock: float = 0.0
     rule: Rule = "match"
     k: int | None = None
+    earlier: Facts | None = None
+
+    @property
+    def base(self) -> Metrics:
+        """The figures of what stood before."""
+        return self.earlier.metrics if self.earlier else Metrics()
 
     @property
     def state(self) -> Literal["complete", "partial", "interrupted", "failed"]:
@@ -78,11 +86,14 @@ def fold(live: Live, event: Event) -> Live:
         case Queued(position):
             return replace(live, stage="waiting", position=position)
         case Started():
-            notices = (*live.notices, event.notice) if event.notice else live.notices
-            metrics = Metrics(event.prompt_tokens, event.reused_tokens)
+            new = event.notice and event.notice not in live.notices
+            notices = (*live.notices, event.notice) if new else live.notices
+            metrics = joined(live.base, Metrics(event.prompt_tokens, event.reused_tokens))
             return replace(
                 live,
                 stage="reading",
+                text=event.begun,
+                trace=cut(live.trace, len(event.begun)),
                 position=0,
                 phase=None,
                 started=event,
@@ -98,7 +109,12 @@ def fold(live: Live, event: Event) -> Live:
             return replace(live, notices=(*live.notices, text))
         case Finished(reason, metrics, ids, text):
             return replace(
-                live, stage="done", reason=reason, metrics=metrics, ids=ids, text=text or live.text
+                live,
+                stage="done",
+                reason=reason,
+                metrics=joined(live.base, metrics),
+                ids=ids if live.started else live.ids,
+                text=text or live.text,
             )
         case Failed(error):
             return replace(live, stage="done", error=error)
@@ -116,17 +132,19 @@ def _round(live: Live, event: Round) -> Live:
     )
     if not event.ids:  # text that was held back; no round of its own
         return live
-    before = live.metrics
-    first = before.rounds == 0
+    before, base = live.metrics, live.base
+    first = before.rounds == base.rounds
+    waited = time.monotonic() - live.clock if first else before.first_token_s
+    come = base.first_round_tokens + len(event.ids) if first else before.first_round_tokens
     metrics = replace(
         before,
-        new_tokens=event.new_tokens or len(live.ids),
+        new_tokens=base.new_tokens + event.new_tokens if event.new_tokens else len(live.ids),
         rounds=before.rounds + 1,
         drafted=before.drafted + event.drafted,
         accepted=before.accepted + event.accepted,
-        first_token_s=time.monotonic() - live.clock if first else before.first_token_s,
-        decode_s=event.elapsed,
-        first_round_tokens=len(event.ids) if first else before.first_round_tokens,
+        first_token_s=base.first_token_s if base.rounds else waited,
+        decode_s=base.decode_s + event.elapsed,
+        first_round_tokens=come,
     )
     return replace(live, metrics=metrics)
 
@@ -158,6 +176,14 @@ class Facts:
 def facts_of(live: Live, target: str = "", draft: str = "") -> Facts:
     """The facts of a snapshot."""
     started = live.started
+    if started is None and live.earlier is not None:
+        return replace(
+            live.earlier,
+            metrics=live.metrics,
+            notices=live.notices,
+            reason=live.reason or live.earlier.reason,
+            error=live.error,
+        )
     if started is None:
         return Facts(
             live.metrics,

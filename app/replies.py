@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Generator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from app.line import Job
@@ -19,29 +19,40 @@ from specdec.contract import Cancel, ChatEngine, ChatRequest, ErrorInfo, Failed,
 from specdec.errors import SpecdecError
 
 SAVE_EVERY_S = 1.0
+MADE_BY = ("target", "draft", "dtype", "device")
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a reply is stored."""
+    """Where a reply is stored; `before` is the request stored with one that goes on."""
 
     transcript: Transcript
     message: int
+    before: Mapping[str, Any] = field(default_factory=dict)
 
 
 def make_reply(
-    engine: ChatEngine, loader: Loader, request: ChatRequest, place: Place, job: Job[Live]
+    engine: ChatEngine,
+    loader: Loader,
+    request: ChatRequest,
+    place: Place,
+    job: Job[Live],
+    check: Callable[[], None] = lambda: None,
 ) -> None:
-    """Runs to the end or the cancel; the last snapshot has a reason or an error."""
+    """Runs to the end or the cancel; the last snapshot has a reason or an error.
+
+    `check` raises where what is loaded now cannot make this reply.
+    """
     saved = time.monotonic()
     try:
         error = loader.ensure(lambda phase: _show(job, phase))
         if error is not None:
             job.snapshot = fold(job.snapshot, Failed(error))
             return
-        for live in run(engine, request, job):
+        check()
+        for live in run(engine, request, job, replace(job.snapshot, stage="waiting", phase=None)):
             job.snapshot = live
             if time.monotonic() - saved > SAVE_EVERY_S:
                 _save(engine, request, place, job)
@@ -57,9 +68,11 @@ def _show(job: Job[Live], phase: Phase) -> None:
     job.snapshot = replace(job.snapshot, stage="loading", phase=phase)
 
 
-def run(engine: ChatEngine, request: ChatRequest, cancel: Cancel) -> Generator[Live, None, None]:
-    """Snapshots of one engine stream, from an empty one. Ends in one that is done."""
-    live = Live(rule=request.rule, k=request.k)
+def run(
+    engine: ChatEngine, request: ChatRequest, cancel: Cancel, begun: Live | None = None
+) -> Generator[Live, None, None]:
+    """Snapshots of one engine stream, from an empty one or one begun. Ends in one that is done."""
+    live = begun or Live(rule=request.rule, k=request.k)
     for event in engine.stream(request, cancel):
         live = fold(live, event)
         yield live
@@ -82,7 +95,13 @@ def withdrawn(engine: ChatEngine, request: ChatRequest, place: Place, job: Job[L
 def refused(
     engine: ChatEngine, request: ChatRequest, place: Place, job: Job[Live], error: SpecdecError
 ) -> None:
-    """A reply that did not get into the queue: stored as failed, with the reason."""
+    """A reply that did not get into the queue: stored as failed, with the reason.
+
+    One that was to go on stays as it was.
+    """
+    if job.snapshot.earlier is not None:
+        job.done.set()
+        return
     job.snapshot = fold(job.snapshot, Failed(ErrorInfo.of(error)))
     _save(engine, request, place, job)
     job.done.set()
@@ -91,6 +110,9 @@ def refused(
 def _save(engine: ChatEngine, request: ChatRequest, place: Place, job: Job[Live]) -> None:
     """Store the snapshot. A store that fails is said once, in the reply; the reply goes on."""
     live = job.snapshot
+    row = stored_request(request, live, engine.status().pair)
+    if live.started is None:  # nobody has gone on with it yet, whatever is loaded now
+        row |= {name: place.before[name] for name in MADE_BY if name in place.before}
     try:
         place.transcript.update(
             place.message,
@@ -98,7 +120,7 @@ def _save(engine: ChatEngine, request: ChatRequest, place: Place, job: Job[Live]
             live.ids,
             live.state,
             live.metrics.to_json(),
-            stored_request(request, live, engine.status().pair),
+            row,
         )
     except SpecdecError as error:
         text = f"This reply could not be stored. {error}"

@@ -11,13 +11,13 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 
 from app.chats import Chats
-from app.check import Check, made_by
+from app.check import Check, check_loaded, made_by
 from app.guests import Guests
 from app.line import Job, Line, watch
 from app.records import StoredMessage
 from app.session import Session
 from specdec.contract import ChatEngine, ErrorInfo, Reply
-from specdec.errors import HistoryError, SettingError, SpecdecError
+from specdec.errors import HistoryError, SpecdecError
 
 KEPT = 500
 """Verdicts remembered, all conversations together; the oldest are forgotten."""
@@ -54,7 +54,7 @@ class Verifier:
         if transcript is None or row is None:
             raise HistoryError("That reply is gone.", "Reload the page.")
         reply = made_by(rows, row)
-        self._check_loaded(row)
+        check_loaded(row, self._engine.status().pair, "verify")
         self._guests.ask(session.who, turn=False)
         job: Job[Check] = Job(
             "verify",
@@ -75,10 +75,10 @@ class Verifier:
         if job is not None:
             self._end(job)
 
-    def drop(self, place: str) -> None:
-        """The replies of a transcript are gone: so is what was found."""
+    def drop(self, place: str, only: int | None = None) -> None:
+        """The replies of a transcript, or one of them, are gone or others: so is what was found."""
         for where, message in list(self._jobs):
-            if where == place:
+            if where == place and only in (None, message):
                 self._end(self._jobs.pop((where, message)))
 
     def leave(self, place: str, first: int) -> None:
@@ -114,29 +114,12 @@ class Verifier:
     def _end(self, job: Job[Check]) -> None:
         self._line.end(job, lambda _: Check("done"))
 
-    def _check_loaded(self, row: StoredMessage) -> None:
-        pair = self._engine.status().pair
-        if pair is None:
-            raise SettingError("No model is loaded yet.", "Verify again when one is.")
-        wrote = [str(row.request.get(name, "")) for name in ("target", "dtype", "device")]
-        loaded = [pair.target.value, pair.dtype.value, pair.device.value]
-        if wrote != loaded:
-            raise SettingError(
-                f"This reply was written by {_named(wrote)}; loaded is {_named(loaded)}.",
-                "Load what wrote it to verify it.",
-            )
-
     def _run(self, row: StoredMessage, reply: Reply, job: Job[Check]) -> None:
         job.snapshot = Check("comparing")
         try:
-            self._check_loaded(row)  # a load may have gone before
+            check_loaded(row, self._engine.status().pair, "verify")  # a load may have gone before
             job.snapshot = Check("done", comparison=self._engine.verify(reply, job))
         except Exception as error:
             stopped = job.is_set()  # the engine says so by an error
             log.info("verify ended: %s", error, exc_info=not isinstance(error, SpecdecError))
             job.snapshot = Check("done", error=None if stopped else ErrorInfo.of(error))
-
-
-def _named(what: list[str]) -> str:
-    target, dtype, device = what
-    return f"{target or 'another model'} in {dtype or 'another dtype'} on {device or 'a device'}"

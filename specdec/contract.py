@@ -56,7 +56,8 @@ class Started:
     `runner` is static or fast; `exact` says whether this run may be called "same words" (DESIGN 5);
     `notice` is anything the user must be told about this reply (speculation off and why, ...).
     `prompt` is a digest of the prompt's ids; `thinking`: its template began a thought, so the reply
-    begins inside one, without a tag.
+    begins inside one, without a tag. `begun` is the text of the request's `begun` ids, as much of
+    it as stands whatever comes: rounds bring the rest, and `Finished` has it all.
     """
 
     prompt_tokens: int
@@ -69,11 +70,12 @@ class Started:
     notice: str = ""
     prompt: str = ""
     thinking: bool = False
+    begun: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Prefill:
-    """`done` of `total` prompt tokens have been read."""
+    """`done` of `total` tokens of the prompt, and of a reply begun, have been read."""
 
     done: int
     total: int
@@ -93,7 +95,7 @@ class Round:
     """One propose-score-verify round. `text` may lag behind `ids` while a character is incomplete.
 
     A character made of several tokens takes the kind of the last. `elapsed` is seconds since the
-    first token, by the engine's clock; `new_tokens` counts the reply so far.
+    first token, by the engine's clock; `new_tokens` counts those made so far.
     `k` tokens were asked of `source` ("ngram", a model's id, "" for none), and `reason` says why.
     """
 
@@ -119,7 +121,10 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The reply is complete. `text` and `ids` are the whole reply; `ids` leave out the end id."""
+    """The reply is complete. `text` and `ids` are the whole reply; `ids` leave out the end id.
+
+    `metrics` count what this request made, not what was `begun`.
+    """
 
     reason: FinishReason
     metrics: Metrics

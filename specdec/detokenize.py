@@ -38,6 +38,13 @@ class TextStream:
         self._taken = 0
         self._cut: int | None = None  # where a stop string begins
 
+    def begin(self, ids: Sequence[int]) -> str:
+        """Push what was said before; the text of it that stands, whatever follows."""
+        for token in ids:
+            if self.push(token, "bonus"):
+                break
+        return self.take()[0]
+
     def push(self, token: int, kind: SpanKind) -> bool:
         """Add one token. True when it completed a stop string: push no more."""
         self._ids.append(token)

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from specdec import catalogue
 from specdec.assemble import assemble, explain
+from specdec.begun import check_begun
 from specdec.compare import compare
 from specdec.contract import (
     Cancel,
@@ -161,12 +162,25 @@ class LocalEngine:
         prompt = session.prompts.of(request, limit)
         runner, cached = session.scorer(request.runner)
         fresh = request.fresh or request.conversation != cached.conversation
-        reused = cached.keep_prefix(prompt.ids, fresh, request.conversation)
+        noise = Noise.of(sampling.seed or 0, prompt.ids)
+        check_begun(request, prompt.ids, noise, session.pair.context, cached.scorer.vocab)
+        reused = cached.keep_prefix(prompt.ids, fresh, request.conversation, request.begun)
         speculates = session.speculates(request)
         drafter = session.drafter if speculates else NoDrafter()
         if fresh:
             drafter.begin(())
-        noise = Noise.of(sampling.seed or 0, prompt.ids)
+        task = Task(
+            prompt.ids,
+            sampling,
+            request.rule,
+            noise,
+            session.end_ids,
+            session.pair.context,
+            request.begun,
+        )
+        text = TextStream(session.decode, sampling.stop)
+        length = session.make_length(request.k if speculates else 0, request.conversation)
+        turn = Turn(task, cached.scorer, drafter, length, text)
         yield Started(
             prompt_tokens=len(prompt.ids),
             reused_tokens=reused,
@@ -178,22 +192,12 @@ class LocalEngine:
             notice=_notice(session, request, prompt.notice),
             prompt=noise.prompt,
             thinking=prompt.thinking,
+            begun=turn.begun,
         )
-        task = Task(
-            prompt.ids,
-            sampling,
-            request.rule,
-            noise,
-            session.end_ids,
-            session.pair.context,
-        )
-        text = TextStream(session.decode, sampling.stop)
-        length = session.make_length(request.k if speculates else 0, request.conversation)
-        turn = Turn(task, cached.scorer, drafter, length, text)
         with session.lent(request) as lease:
             yield from _guarded(turn, cached, _Either(cancel, self._closed))
             if lease:
-                lease.keep(turn.reply)
+                lease.keep(turn.reply[len(request.begun) :])  # the rest was kept when it stopped
 
 
 def _noted(what: str, error: Exception) -> ErrorInfo:
@@ -227,7 +231,7 @@ def _guarded(turn: Turn, cached: Cached, cancel: Cancel) -> Iterator[Event]:
         cached.forget()  # the failure may have left half-written rows
         raise
     finally:
-        cached.ids = tuple(turn.tokens[: cached.scorer.length])
+        cached.note(turn.tokens, len(turn.prompt) - 1)
 
 
 def _notice(session: Session, request: ChatRequest, prompt: str) -> str:

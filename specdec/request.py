@@ -83,6 +83,10 @@ class ChatRequest:
     `remember` lets n-gram drafts read the earlier replies of this machine's owner, and keeps this
     one for later: never for a guest, and never where `fresh` is asked. `raw`: the one message is
     text to go on with as it is, and no template is used.
+
+    `begun`: the reply's first ids, made before; it goes on from exactly these, as though it had
+    never been stopped, and `max_tokens` counts what is added. `prompt` is what `Started` said when
+    it began: another prompt would have had another reply, so it is refused ("" is not looked at).
     """
 
     messages: tuple[Message, ...]
@@ -95,6 +99,8 @@ class ChatRequest:
     runner: Runner = "auto"
     remember: bool = False
     raw: bool = False
+    begun: tuple[int, ...] = ()
+    prompt: str = ""
 
     def __post_init__(self) -> None:
         """Raises SettingError for an unknown mode, rule or runner, k outside 0..MAX_K, or raw text

@@ -19,36 +19,57 @@ from specdec.scorer import Scorer
 
 @dataclass(slots=True)
 class Cached:
-    """A scorer and the ids whose keys and values it holds, of which conversation."""
+    """A scorer and the ids whose keys and values it holds, of which conversation.
+
+    `scored`: from there on each was scored by the last turn, as the tokens of a reply are; 0 where
+    that is not known.
+    """
 
     scorer: Scorer
     ids: tuple[int, ...] = ()
     conversation: str = ""
+    scored: int = 0
 
-    def keep_prefix(self, prompt: Sequence[int], fresh: bool, conversation: str = "") -> int:
+    def keep_prefix(
+        self,
+        prompt: Sequence[int],
+        fresh: bool,
+        conversation: str = "",
+        begun: Sequence[int] = (),
+    ) -> int:
         """Rewind to what `prompt` shares with the cache, by ids (DESIGN 7, 7); how many tokens.
 
-        The last prompt token is always scored again, since its logits begin the reply (C13). An
-        exact runner keeps whole prefill chunks only, so that a reply never depends on history.
-        Another conversation keeps nothing.
+        The last token is always scored again, since its logits come next (C13). An exact runner
+        keeps whole prefill chunks only, so that a reply never depends on history; of a reply
+        `begun` after this prompt it keeps what was scored after it. Another conversation keeps
+        nothing.
         """
         fresh = fresh or conversation != self.conversation
         self.conversation = conversation
-        same = 0
-        for mine, theirs in zip(self.ids, prompt, strict=False):
+        whole, same = (*prompt, *begun), 0
+        for mine, theirs in zip(self.ids, whole, strict=False):
             if mine != theirs:
                 break
             same += 1
-        keep = 0 if fresh else min(same, len(prompt) - 1, self.scorer.reusable, self.scorer.length)
-        if self.scorer.exact:
+        last = len(prompt) - 1
+        goes_on = bool(begun) and self.scored == last < same
+        if self.scorer.exact and not goes_on:
+            keep = min(same, last, self.scorer.reusable, self.scorer.length)
             keep -= keep % self.scorer.chunk
+        else:
+            keep = min(same, len(whole) - 1, self.scorer.length)
+        keep = 0 if fresh else keep
         self.scorer.rewind(keep)
-        self.ids = tuple(prompt[:keep])
+        self.ids, self.scored = whole[:keep], 0
         return keep
+
+    def note(self, tokens: Sequence[int], scored: int) -> None:
+        """A turn ended with these tokens; those from `scored` on went through `score`."""
+        self.ids, self.scored = tuple(tokens[: self.scorer.length]), scored
 
     def forget(self) -> None:
         """Nothing is known to be valid any more."""
-        self.ids = ()
+        self.ids, self.scored = (), 0
         self.scorer.rewind(0)
 
 

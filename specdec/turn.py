@@ -7,7 +7,7 @@ of conversations, queues or files.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import perf_counter
 
 from specdec.contract import Cancel, Finished, FinishReason, Notice, Prefill, Round, SpanKind
@@ -17,24 +17,11 @@ from specdec.drafters.guard import Guarded
 from specdec.drafters.plan import Length as Length
 from specdec.drafters.plan import Moment, Offer, Plan, Timed, taken
 from specdec.metrics import Metrics
-from specdec.noise import Noise
-from specdec.request import Rule, Sampling
 from specdec.scorer import Scorer
+from specdec.task import Task as Task
 from specdec.verify import Outcome, Rows, judge
 
 TurnEvent = Prefill | Round | Notice | Finished
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """All a reply depends on, beside the target. `context` bounds prompt + reply, in tokens."""
-
-    prompt: tuple[int, ...]
-    sampling: Sampling
-    rule: Rule
-    noise: Noise
-    end_ids: frozenset[int]
-    context: int
 
 
 class Turn:
@@ -49,15 +36,16 @@ class Turn:
         text: TextStream,
         clock: Callable[[], float] = perf_counter,
     ) -> None:
-        self.tokens = list(task.prompt)  # prompt and reply, end id left out
+        self.tokens = [*task.prompt, *task.begun]  # prompt and reply, end id left out
         self._task = task
         self._target = target
         self._drafts = Guarded(drafter, self._now)
         self._length = length
         self._text = text
         self._clock = clock
-        self._kinds: list[SpanKind] = []  # one a reply token
+        self._kinds: list[SpanKind] = ["bonus"] * len(task.begun)  # one a reply token
         self._reason: FinishReason | None = None
+        self.begun = text.begin(task.begun)  # the text of what was begun, as far as it stands
         self._rounds = self._drafted = self._first_tokens = 0
         self._bare = False  # the last round found the end and added no token
         self._first_s = self._last_s = 0.0
@@ -107,24 +95,40 @@ class Turn:
         self._text.finish()
         rest, spans = self._text.take(last=True)
         if rest:
-            yield Round((), rest, spans, 0, 0, 0.0, len(self._kinds), self._last_s - self._first_s)
+            yield Round((), rest, spans, 0, 0, 0.0, self._made, self._last_s - self._first_s)
         yield Finished(self._reason, self._metrics(reused, began), self.reply, self._text.text)
+
+    @property
+    def prompt(self) -> tuple[int, ...]:
+        """Ids before the reply."""
+        return self._task.prompt
 
     @property
     def reply(self) -> tuple[int, ...]:
         """Ids of the reply so far, the end id left out."""
         return tuple(self.tokens[len(self._task.prompt) :])
 
+    @property
+    def _made(self) -> int:
+        return max(0, len(self._kinds) - len(self._task.begun))
+
     def _prefill(self, cancel: Cancel) -> Iterator[Prefill]:
-        """Read all but the last prompt token; that one is scored with the first round."""
-        total = len(self.tokens) - 1
-        while (done := self._target.length) < total:
+        """Read all but the last token; that one is scored with the first round.
+
+        An exact runner scores what was begun, for so it came to be: a chunk has other bits.
+        """
+        total, target = len(self.tokens) - 1, self._target
+        read = len(self._task.prompt) - 1 if target.exact else total
+        while (done := target.length) < total:
             yield Prefill(done, total)
             if cancel.is_set():
                 self._reason = "cancelled"
                 return
-            border = (done // self._target.chunk + 1) * self._target.chunk
-            self._target.prefill(self.tokens[done : min(border, total)])
+            if done < read:
+                border = (done // target.chunk + 1) * target.chunk
+                target.prefill(self.tokens[done : min(border, read)])
+            else:
+                target.score(self.tokens[done : min(done + target.room(), total)])
         yield Prefill(total, total)
 
     def _catch_up(self, offer: Offer, cancel: Cancel) -> bool:
@@ -159,7 +163,7 @@ class Turn:
         if self._rounds == 0:
             return Plan(0, "the first token comes before any draft"), None
         left = min(
-            self._task.sampling.max_tokens - len(self._kinds),
+            self._task.sampling.max_tokens - self._made,
             self._task.context - len(self.tokens),
         )
         most = max(0, min(left - 1, self._target.room() - 1))
@@ -186,7 +190,7 @@ class Turn:
         now = self._now()
         self._last_s = now - began
         if self._rounds == 0:
-            self._first_s, self._first_tokens = self._last_s, len(self._kinds)
+            self._first_s, self._first_tokens = self._last_s, self._made
         self._rounds += 1
         self._bare = len(self._kinds) == index
         self._drafted += len(draft.tokens)
@@ -201,7 +205,7 @@ class Turn:
             len(draft.tokens),
             kept,
             now - started,
-            len(self._kinds),
+            self._made,
             self._last_s - self._first_s,
             plan.k,
             offer.source if offer else "",
@@ -252,7 +256,7 @@ class Turn:
                 self._reason = "stop"
                 self._drop_after(self._text.kept)
                 break
-            if len(self._kinds) >= self._task.sampling.max_tokens:
+            if self._made >= self._task.sampling.max_tokens:
                 self._reason = "length"
                 break
             if len(self.tokens) >= self._task.context:
@@ -278,7 +282,7 @@ class Turn:
         return Metrics(
             prompt_tokens=len(self._task.prompt),
             reused_tokens=reused,
-            new_tokens=len(self._kinds),
+            new_tokens=self._made,
             rounds=self._rounds - self._bare,
             drafted=self._drafted,
             accepted=self._kinds.count("kept"),

@@ -22,6 +22,7 @@ from app.markup import Growing
 from app.session import Session
 from app.ui import composer_layout
 from app.ui.reply_settings import ReplySettings, options_of
+from app.ui.versions import VersionsWiring
 from app.ui.visit import last_facts, pill_html, said, session_of
 from specdec.errors import SpecdecError
 
@@ -32,6 +33,7 @@ window.specdec.bind(element, (act, data) => {
   if (act === 'edit') trigger('edit', data);
   if (act === 'regenerate') trigger('regenerate', data);
   if (act === 'show') trigger('show', data);
+  if (act === 'continue') trigger('go_on', data);
   if (act === 'verify') trigger('verify', data);
   if (act === 'tokens') trigger('tokens', data);
 });
@@ -105,7 +107,7 @@ class ChatWiring:
         )
         chat.thread.regenerate(self.regenerate, controls, **follow)
         gr.on([chat.thread.edit], self.edit, None, outputs, **quiet)
-        chat.thread.show(self.show, [chat.mode], outputs, **quiet)
+        VersionsWiring(self.controller, chat, self).wire(outputs, controls)
         chat.cancel_edit.click(self.cancel_edit, None, outputs, **quiet)
         chat.stop.click(self.stop, None, None, **quiet)
         chat.clear.click(self.clear, [chat.mode], outputs, js=CONFIRM_CLEAR, **quiet)
@@ -125,7 +127,7 @@ class ChatWiring:
             return job
 
         sent = {self.chat.box: ""}
-        async for update in self._start(request, mode, values, start, sent):
+        async for update in self.start_reply(request, mode, values, start, sent):
             yield update
 
     async def regenerate(
@@ -137,10 +139,10 @@ class ChatWiring:
         def start(session: Session, options: Options) -> Job[Live]:
             return self.controller.desk.regenerate(session, options, message)
 
-        async for update in self._start(request, mode, values, start, {}):
+        async for update in self.start_reply(request, mode, values, start, {}):
             yield update
 
-    async def _start(
+    async def start_reply(
         self,
         request: gr.Request,
         mode: str,
@@ -148,6 +150,7 @@ class ChatWiring:
         start: Callable[[Session, Options], Job[Live]],
         begun: Update,
     ) -> AsyncIterator[Update]:
+        """Have a reply made by `start` and watch it; `begun` is what else changes at once."""
         session = session_of(self.controller, request)
         try:
             options = options_of(mode, *values)
@@ -232,15 +235,6 @@ class ChatWiring:
             self.chat.notice: EDITING,
             self.chat.cancel_edit: gr.update(visible=True),
         }
-
-    def show(self, event: gr.EventData, mode: str, request: gr.Request) -> Update:
-        """Another version of a message, with what follows it."""
-        session = session_of(self.controller, request)
-        try:
-            self.controller.desk.show(session, int(event.id))
-        except SpecdecError as error:
-            return {self.chat.notice: said(error)}
-        return {self.chat.edited: 0, **self.shown(session, mode)}
 
     def cancel_edit(self, request: gr.Request) -> Update:
         session = session_of(self.controller, request)

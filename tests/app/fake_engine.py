@@ -163,17 +163,21 @@ class FakeEngine:
             yield Failed(failure)
             return
         runner = script.runner if request.runner == "auto" else request.runner
+        tokens = self._tokens(request, seed)
         yield Started(
             prompt, 0, script.dropped_turns, seed, request.mode,
             runner, script.exact, script.notice,  # type: ignore[arg-type]
+            prompt=f"{zlib.crc32(repr(request.messages).encode()):016x}",
+            begun="".join(tokens[: len(request.begun)]),
         )  # fmt: skip
         for done in range(0, prompt, script.prompt_chunk):
             if cancel.is_set():
-                yield Finished("cancelled", Metrics(prompt_tokens=prompt))
+                said = "".join(tokens[: len(request.begun)])
+                yield Finished("cancelled", Metrics(prompt_tokens=prompt), request.begun, said)
                 return
             yield Prefill(min(done + script.prompt_chunk, prompt), prompt)
             time.sleep(script.token_s)
-        yield from self._rounds(request, cancel, self._tokens(request, seed), seed, began, prompt)
+        yield from self._rounds(request, cancel, tokens, seed, began, prompt)
 
     def _tokens(self, request: ChatRequest, seed: int) -> list[str]:
         text = self.script.reply
@@ -195,13 +199,13 @@ class FakeEngine:
         began: float,
         prompt: int,
     ) -> Iterator[Event]:
-        script, rng = self.script, random.Random(seed)
-        limit = request.sampling.max_tokens
+        script, rng, begun = self.script, random.Random(seed), len(request.begun)
+        limit = begun + request.sampling.max_tokens
         reason: FinishReason = "end" if len(tokens) <= limit else "length"
         tokens = tokens[:limit]
         speculative = request.mode == "speculative" and script.drafted
         first = after_first = 0.0
-        made = rounds = drafted = accepted = first_round = 0
+        made, rounds, drafted, accepted, first_round = begun, 0, 0, 0, 0
         while made < len(tokens):
             if cancel.is_set():
                 reason = "cancelled"
@@ -223,7 +227,7 @@ class FakeEngine:
             after_first = now - first
             yield Round(
                 tuple(map(token_id, part)), "".join(part), _spans(part, kept, k), k, kept,
-                now - started, made, after_first,
+                now - started, made - begun, after_first,
             )  # fmt: skip
             if script.hold is not None:
                 script.hold.wait(30)
@@ -239,7 +243,7 @@ class FakeEngine:
         metrics = Metrics(
             prompt,
             0,
-            made,
+            made - begun,
             rounds,
             drafted,
             accepted,

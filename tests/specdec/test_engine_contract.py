@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,27 @@ def test_the_same_seed_gives_the_same_words_in_both_modes(engine: ChatEngine) ->
     assert one.ids == two.ids
     assert of_kind(events, Notice) == []
     assert two.metrics.drafted == 0
+
+
+@pytest.mark.parametrize("mode", ["speculative", "standard"])
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_a_reply_goes_on_from_its_ids_as_though_never_stopped(
+    engine: ChatEngine, mode: str, temperature: float
+) -> None:
+    asked = ask("go on", mode=mode, temperature=temperature, max_tokens=60, runner="static")
+    events, whole = reply(engine, asked)
+    started = of_kind(events, Started)[0]
+    for cut in (1, 7, len(whole.ids) - 1):
+        sampling = replace(asked.sampling, max_tokens=60 - cut)
+        more = replace(asked, sampling=sampling, begun=whole.ids[:cut], prompt=started.prompt)
+        events, joined = reply(engine, more)
+        assert (joined.ids, joined.text, joined.reason) == (whole.ids, whole.text, whole.reason)
+        rounds = of_kind(events, Round)
+        assert tuple(i for r in rounds for i in r.ids) == whole.ids[cut:]
+        begun = of_kind(events, Started)[0].begun
+        assert begun + "".join(r.text for r in rounds) == whole.text
+        assert joined.metrics.new_tokens == len(whole.ids) - cut
+        assert rounds[-1].new_tokens == len(whole.ids) - cut
 
 
 def test_a_fresh_seed_is_reported_and_repeats_the_reply(engine: ChatEngine) -> None:

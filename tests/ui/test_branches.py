@@ -1,10 +1,11 @@
-"""Versions of a message in a real browser: walked with the keyboard, there after a reload."""
+"""Versions and stopped replies in a real browser: walked by keyboard, there after a reload."""
 
 from __future__ import annotations
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.app.desk_kit import held
 from tests.ui.steps import Serve, ready, send, settled, visit
 
 pytestmark = pytest.mark.ui
@@ -35,3 +36,24 @@ def test_an_edited_message_keeps_its_first_version(serve: Serve, tab: Page) -> N
     expect(asked).to_have_text("what do wrens eat")
     tab.get_by_role("group", name="Version 1 of 2").get_by_role("button", name="next").click()
     expect(asked).to_have_text("what do robins eat")
+
+
+def test_a_stopped_reply_is_continued(serve: Serve, tab: Page) -> None:
+    served = serve()
+    gate = held(served.kit)
+    visit(tab, served)
+    ready(tab)
+    send(tab, "tell me")
+    expect(tab.locator("#live")).to_contain_text("Speculative")
+    tab.click("#stop")
+    gate.set()
+    settled(tab)
+    reply = tab.locator("#thread .turn.reply")
+    expect(reply).to_contain_text("stopped")
+    reply.get_by_role("button", name="Continue").click()
+    expect(reply).to_contain_text("Every round keeps at least one token.")
+    settled(tab)
+    expect(reply).not_to_contain_text("stopped")
+    expect(reply.get_by_role("button", name="Continue")).to_have_count(0)
+    reply.get_by_role("button", name="Verify").click()
+    expect(reply.locator(".check.on")).to_contain_text("identical")
