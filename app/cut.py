@@ -27,11 +27,13 @@ def cut_of(rows: Sequence[StoredMessage]) -> Cut | None:
     if last is None:
         return None
     dropped = int(rows[last].request.get("dropped_turns", 0))
+    if dropped < 1:
+        return None
     read = [row for row in rows[:last] if row.role == "user" or answer_of(row)]
     starts = [
         i for i, row in enumerate(read) if i and row.role == "user" and read[i - 1].role != "user"
     ]
-    if dropped < 1 or not starts:
+    if not starts:
         return None
     at = starts[min(dropped, len(starts)) - 1]
     return Cut(read[at].id, at)

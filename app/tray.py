@@ -41,8 +41,13 @@ class Tray:
     def add(self, file: Attachment) -> None:
         """Raises SettingError where it is one too many. The same file twice is there once."""
         with self._lock:
-            if any((f.name, f.text) == (file.name, file.text) for f in self._files.values()):
-                return
+            same = [
+                number
+                for number, known in self._files.items()
+                if (known.name, known.text) == (file.name, file.text)
+            ]
+            if same:  # under a new number, so that a page sees that it came
+                del self._files[same[0]]
             if len(self._files) >= MOST:
                 raise SettingError(
                     f"{file.name} was not attached.", f"At most {MOST} files go with a message."

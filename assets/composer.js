@@ -29,9 +29,36 @@
   }
 
   function compose(element, most, attach, count) {
-    const take = async (files) => {
-      if (files.length) attach(await listed(files, most));
+    // A message that is sent while a file is on its way goes when the file is there.
+    let reading = 0, late = false;
+    const done = () => {
+      clearTimeout(reading);
+      reading = 0;
+      element.classList.remove("reading");
+      if (!late) return;
+      late = false;
+      document.getElementById("send")?.click();
     };
+    const take = async (files) => {
+      if (!files.length) return;
+      clearTimeout(reading);
+      reading = setTimeout(done, 10000);
+      element.classList.add("reading");
+      attach(await listed(files, most));
+    };
+    const hold = (event) => {
+      const sent = event.type === "click" ? event.target.closest("#send")
+        : event.key === "Enter" && !event.shiftKey && event.target.closest?.("#message");
+      if (!reading || !sent) return;
+      event.preventDefault();
+      event.stopImmediatePropagation();
+      late = true;
+    };
+    for (const type of ["click", "keydown"]) document.addEventListener(type, hold, true);
+    for (const id of ["files", "notice"]) {
+      const told = document.getElementById(id);
+      if (told) new MutationObserver(() => { if (reading) done(); }).observe(told, { childList: true, subtree: true });
+    }
     element.addEventListener("change", async (event) => {
       const input = event.target.closest("input[type=file]");
       if (!input) return;
@@ -72,12 +99,13 @@
     document.addEventListener("focusout", (event) => {
       if (wait && event.target.closest?.("#message, #system")) soon(0);
     });
-    // A reply ended, or another conversation was opened, while a message was being written.
+    // A reply ended or another conversation was opened while a message was being written; or the
+    // count of a message came after it was sent.
     const meter = document.getElementById("meter");
     if (meter) new MutationObserver(() => {
       const written = document.querySelector("#message textarea")?.value.trim()
         || document.querySelector("#files .files");
-      if (written && !meter.querySelector(".planned")) soon(PAUSE);
+      if (Boolean(written) !== Boolean(meter.querySelector(".planned"))) soon(PAUSE);
     }).observe(meter, { childList: true, subtree: true });
   }
 

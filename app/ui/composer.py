@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -36,6 +37,7 @@ class ComposerWiring:
         self.controller = controller
         self.chat = chat
         self.meter = meter
+        self._nth = itertools.count(1)
 
     def wire(self, controls: list[Any]) -> None:
         """`controls`: the mode switch and the inputs of the drawer."""
@@ -70,10 +72,14 @@ class ComposerWiring:
             except SpecdecError as error:
                 refused.append(said(error))
         return {
-            self.chat.notice: "".join(refused),
+            self.chat.notice: self._lines(refused),
             self.chat.attached: attachment_view.chips(session.tray.items()),
             **self._counted(session, text, edited, values),
         }
+
+    def _lines(self, refused: list[str]) -> str:
+        """Never the same twice: a message that is sent meanwhile waits until something changes."""
+        return f'<div data-nth="{next(self._nth)}">{"".join(refused)}</div>' if refused else ""
 
     def detach(
         self, request: gr.Request, event: gr.EventData, text: str, edited: int, *values: Any

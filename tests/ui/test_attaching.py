@@ -59,6 +59,13 @@ def test_files_are_attached_removed_sent_folded_copied_and_edited(serve: Serve, 
     settled(tab)
     expect(turn.locator("summary")).to_have_count(1)
 
+    tab.fill("#message textarea", "And now?")
+    tab.locator("#clip input").set_input_files(FILES[1:2])  # type: ignore[arg-type]
+    tab.press("#message textarea", "Enter")  # while the file is on its way
+    settled(tab, 2)
+    last = served.kit.engine.requests[-1].messages[-1].content
+    assert last == "File: plan.md\n\n```\n# Plan\n```\n\nAnd now?"
+
 
 def test_the_meter_counts_what_is_being_written_and_warns(serve: Serve, tab: Page) -> None:
     served = serve()
