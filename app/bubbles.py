@@ -47,7 +47,7 @@ def thread(shown: Thread) -> str:
             told = notices(row)
     inside = "".join(turns) or ("" if shown.writing else WELCOME)
     return (
-        f'<div class="thread" role="log" aria-live="polite" aria-label="Conversation" '
+        f'<div class="thread" role="log" aria-live="off" aria-label="Conversation" '
         f'data-conversation="{escape(shown.conversation)}">{inside}</div>'
     )
 
@@ -120,7 +120,7 @@ def live(now: Live, growing: Growing, told: Sequence[str] = ()) -> str:
     facts = facts_of(now)
     if not now.text and now.stage != "done":
         text, share = view.waiting(now)
-        body = f'<div class="wait" role="status">{progress(text, share)}</div>'
+        body = f'<div class="wait">{progress(text, share)}</div>'
     else:
         body = f'<div class="body writing">{_body(now.text, facts.thinking, growing)}</div>'
     return (
@@ -185,9 +185,11 @@ def progress(text: str, share: float | None) -> str:
 
 
 def pill(label: Label) -> str:
-    """The page's status, with its reason in full."""
+    """The page's status, with its reason in full. Figures that run are not read aloud."""
+    live = "off" if label.tone == "busy" else "polite"
     return (
-        f'<div class="pill {label.tone}" role="status" title="{escape(label.why)}">'
+        f'<div class="pill {label.tone}" role="status" aria-live="{live}"'
+        f' title="{escape(label.why)}">'
         f"<span class='dot' aria-hidden='true'></span><b>{escape(label.text)}</b>"
         f'<span class="why">{escape(label.why)}</span></div>'
     )
