@@ -50,7 +50,7 @@ def thread(shown: Thread) -> str:
             told = notices(row)
     inside = "".join(turns) or ("" if shown.writing else WELCOME)
     return (
-        f'<div class="thread" role="log" aria-live="polite" aria-label="Conversation" '
+        f'<div class="thread" role="log" aria-live="off" aria-label="Conversation" '
         f'data-conversation="{escape(shown.conversation)}">{inside}</div>'
     )
 
@@ -131,7 +131,7 @@ def live(now: Live, growing: Growing, told: Sequence[str] = ()) -> str:
         body = f'<div class="body writing">{_body(now.text, facts.thinking, growing)}</div>'
     if now.stage != "done" and (now.stage != "writing" or not now.text):
         text, share = view.waiting(now)
-        body += f'<div class="wait" role="status">{progress(text, share)}</div>'
+        body += f'<div class="wait">{progress(text, share)}</div>'
     return (
         f'<article class="turn reply live" aria-label="Reply being written" aria-busy="true">'
         f"{body}{footer(facts, None, True, told)}</article>"
@@ -194,9 +194,11 @@ def progress(text: str, share: float | None) -> str:
 
 
 def pill(label: Label) -> str:
-    """The page's status, with its reason in full."""
+    """The page's status, with its reason in full. Figures that run are not read aloud."""
+    live = "off" if label.tone == "busy" else "polite"
     return (
-        f'<div class="pill {label.tone}" role="status" title="{escape(label.why)}">'
+        f'<div class="pill {label.tone}" role="status" aria-live="{live}"'
+        f' title="{escape(label.why)}">'
         f"<span class='dot' aria-hidden='true'></span><b>{escape(label.text)}</b>"
         f'<span class="why">{escape(label.why)}</span></div>'
     )

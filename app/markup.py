@@ -23,6 +23,7 @@ from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 
 from app.dollars import formula_end, reads_as_prose
+from app.inline import link_addresses, tick_tasks
 from app.maths import math_html
 
 _LINK = re.compile(r"(https?://|mailto:)", re.IGNORECASE)
@@ -45,6 +46,8 @@ def _markdown() -> MarkdownIt:
     md.block.ruler.before(
         "fence", "math_block", _block_math, {"alt": ["paragraph", "blockquote", "list"]}
     )
+    md.core.ruler.push("addresses", link_addresses)
+    md.core.ruler.push("tasks", tick_tasks)
     for name, rule in (
         ("image", _image),
         ("fence", _fence),

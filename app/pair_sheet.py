@@ -22,7 +22,7 @@ def sheet(status: Status, at: Phase | None, error: ErrorInfo | None) -> str:
     """The load that runs or failed, then every choice with its reason, then the drafts."""
     parts = []
     if at is not None:
-        parts.append(f'<div class="wait" role="status">{bubbles.progress(*view.phase(at))}</div>')
+        parts.append(f'<div class="wait">{bubbles.progress(*view.phase(at))}</div>')
     if error is not None and at is None:
         parts.append(bubbles.error(error))
         if status.pair is not None:

@@ -46,7 +46,7 @@ def head(now: RaceView) -> str:
         return '<p class="note">Stopped. Nothing was compared.</p>'
     if now.outcome is not None:
         return verdict(now, now.outcome)
-    return f'<div class="wait" role="status">{bubbles.progress(*doing(now))}</div>'
+    return f'<div class="wait">{bubbles.progress(*doing(now))}</div>'
 
 
 def doing(now: RaceView) -> tuple[str, float | None]:

@@ -35,7 +35,7 @@ def _sides(series: SeriesView) -> tuple[Mode, Mode]:
 
 def _head(series: SeriesView, found: Summary | None) -> str:
     if not series.ended:
-        return f'<div class="wait" role="status">{bubbles.progress(*progress(series))}</div>'
+        return f'<div class="wait">{bubbles.progress(*progress(series))}</div>'
     parts = []
     if series.error is not None:
         parts.append(bubbles.error(series.error))

@@ -12,9 +12,10 @@
   }
 
   function told(button, text) {
-    const before = button.textContent;
+    button.dataset.name ??= button.textContent; // a second click must not take "Copied" for it
     button.textContent = text;
-    setTimeout(() => { button.textContent = before; }, 1200);
+    window.specdec.say(text);
+    setTimeout(() => { button.textContent = button.dataset.name; }, 1200);
   }
 
   async function act(button, send) {
