@@ -79,6 +79,8 @@ class Bench:
             return view
         if part.error is not None or part.pair is None:
             return replace(view, parts=(*done, part), step=end)
+        view = replace(view, doing=f"{public(drafter)}: warming up")
+        yield view
         names = self._contenders(drafter)
         turns = [("", 0, 0, self._shortest()), *self._plan.turns()]  # the first warms up
         for number, (kind, place, run, text) in enumerate(turns):
