@@ -10,6 +10,7 @@ import threading
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, replace
 
+from app.benches import Benches
 from app.chats import Chats, Thread, owner_only
 from app.composer import Composer
 from app.desk import Desk, Options
@@ -56,10 +57,11 @@ class Controller:
         self.verifier = Verifier(engine, self._line, self.chats, gone, guests)
         self.desk = Desk(engine, self._loader, self._line, self.chats, gone, self.verifier, guests)
         self.errands = Errands(engine, self._loader, self._line, self.live, guests)
-        self.shelf = Shelf()
+        self.measured = Shelf()
         self.races = RaceDesk(
-            engine, self._loader, self._line, self.shelf, gone, self.phase, guests
+            engine, self._loader, self._line, self.measured, gone, self.phase, guests
         )
+        self.benches = Benches(engine, self._loader, self._line, self.measured, self.phase)
         self.sharing = Sharing(guests, lambda: self._sessions.end("share"))
         self._load: Job[LoadView] | None = None
         self._choosing = threading.Lock()

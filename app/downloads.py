@@ -19,7 +19,7 @@ from specdec.errors import SpecdecError
 def make_downloads(controller: Controller) -> APIRouter:
     """The routes, what was measured among them."""
     router = APIRouter()
-    router.include_router(make_measured(controller.shelf))
+    router.include_router(make_measured(controller.measured))
 
     def get(conversation: str, form: Form) -> Response:
         found = controller.stored(conversation)

@@ -64,6 +64,15 @@ class Loader:
         if job.snapshot.error == SUPERSEDED or not self._go_back(before, job):
             self._before = before
 
+    def lend(self, target: str, draft: str, cancel: Cancel) -> Iterator[LoadView]:
+        """Load a pair for a while: what is wanted after, and what the settings keep, stay."""
+        wanted = self.wanted
+        self.wanted = (target, draft)
+        try:
+            yield from self._load(cancel)
+        finally:
+            self.wanted = wanted
+
     def ensure(self, show: Callable[[Phase], None]) -> ErrorInfo | None:
         """Load what is wanted when nothing is loaded; the error when that fails."""
         if self._engine.status().pair is not None:

@@ -60,9 +60,8 @@ def card_of(view: SeriesView, engine: Mapping[str, str]) -> dict[str, Any]:
 
 def sheet_of(document: Mapping[str, Any]) -> Sheet:
     """The files a card can be saved as."""
-    name = re.sub(r"[^a-z0-9.]+", "-", str(document["card"]["settings"]["target"]).lower())
     return Sheet(
-        f"race-{name.strip('-.') or 'model'}-{document['made']}",
+        f"race-{stem(document['card']['settings']['target'])}-{document['made']}",
         {"json": lambda: as_bytes(document), "png": lambda: draw(document)},
     )
 
@@ -70,6 +69,11 @@ def sheet_of(document: Mapping[str, Any]) -> Sheet:
 def as_bytes(document: Mapping[str, Any]) -> bytes:
     """A document as it is saved."""
     return (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def stem(target: str) -> str:
+    """A model's name as every file system and header takes it."""
+    return re.sub(r"[^a-z0-9.]+", "-", public(target).lower()).strip("-.") or "model"
 
 
 def public(name: str) -> str:

@@ -14,6 +14,7 @@ from app.controller import Controller
 from app.desk import Options
 from app.session import Session
 from app.ui import (
+    bench,
     chat,
     composer,
     history_list,
@@ -58,6 +59,7 @@ class _Page:
                 self.chat = chat.layout()
             with gr.Tab("Race", id="race"):
                 self.race = race.layout()
+            self.bench = bench.layout()
             with gr.Tab("Models", id="models", visible=False) as self.models_tab:
                 self.models = settings_panel.layout()
         self.settings = reply_settings.layout()
@@ -88,6 +90,7 @@ class _Page:
         share = sharing.ShareWiring(self.controller, self.share)
         share.wire()
         race.RaceWiring(self.controller, self.race, self.settings).wire(self.chat.mode)
+        bench.BenchWiring(self.controller, self.bench).wire(page)
         self.loading.wire(self.chat.mode)
         self._wire_settings()
         self.presets = presets.PresetWiring(self.controller, self.settings.presets)

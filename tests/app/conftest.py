@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.app.api_kit import Api, serving
-from tests.app.desk_kit import Kit
+from tests.app.desk_kit import Kit, finish
 
 
 @pytest.fixture
@@ -17,6 +17,14 @@ def kit(tmp_path: Path) -> Iterator[Kit]:
     kit = Kit(tmp_path)
     yield kit
     kit.close()
+
+
+@pytest.fixture
+def loaded(kit: Kit) -> Kit:
+    """A pair by the owner's choice, and a fake that takes a little time."""
+    finish(kit.controller.load(kit.owner(), "smollm2-135m-instruct", "ngram"))
+    kit.script.token_s = 0.0005
+    return kit
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ def run(kit: Kit, text: str, runs: int = 1) -> SeriesView:
 
 
 def saved(kit: Kit, view: SeriesView, form: str) -> bytes:
-    sheet = kit.controller.shelf.get(view.sheet)
+    sheet = kit.controller.measured.get(view.sheet)
     assert sheet is not None
     return sheet.files[form]()  # type: ignore[index]
 
