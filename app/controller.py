@@ -22,6 +22,7 @@ from app.line import Job, Line, watch
 from app.live import Live
 from app.loader import SUPERSEDED, Loader, LoadView
 from app.measured import Shelf
+from app.model_shelf import ModelShelf
 from app.presets import Presets
 from app.race_desk import RaceDesk
 from app.records import Conversation, StoredMessage
@@ -29,6 +30,7 @@ from app.session import LINGER_S, Access, Session, Sessions
 from app.settings import SamplingSettings, SettingsFile
 from app.sharing import Sharing
 from app.spending import tokens_of
+from app.unloading import Unloading
 from app.verifying import Verifier
 from specdec.contract import ChatEngine, ErrorInfo, ModelInfo, Phase, Status
 
@@ -42,6 +44,7 @@ class Controller:
         history: History,
         settings: SettingsFile,
         linger: float = LINGER_S,
+        offline: bool = False,
     ) -> None:
         self._engine = engine
         self._history = history
@@ -65,6 +68,8 @@ class Controller:
         self.sharing = Sharing(guests, lambda: self._sessions.end("share"))
         self._load: Job[LoadView] | None = None
         self._choosing = threading.Lock()
+        self.model_shelf = ModelShelf(engine, settings.path.parent, offline)
+        self.unloading = Unloading(engine, self._loader, self._line, settings)
 
     # --- tabs -----------------------------------------------------------------------------------
 
@@ -113,6 +118,7 @@ class Controller:
 
         Naming a draft does not forget the last target; another target has a draft of its own.
         """
+        self.unloading.start()
         last_target, last_draft = self._loader.wanted
         same = target is None or target == last_target
         self._loader.wanted = (
@@ -220,4 +226,6 @@ class Controller:
     def close(self) -> None:
         """Stop what runs; the engine and the history are closed by whoever made them."""
         self.sharing.close()
+        self.unloading.close()
+        self.model_shelf.close()
         self._line.close()

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Generic, Literal, TypeVar
 
 from specdec.errors import BusyError
 
 S = TypeVar("S")
-Kind = Literal["load", "reply", "race", "verify", "bench"]
+Kind = Literal["load", "unload", "reply", "race", "verify", "bench"]
 PASSING: tuple[Kind, ...] = ("load", "reply", "verify")
 """What a long job lets pass between two of its steps; another measurement waits for its end."""
 
@@ -74,6 +75,13 @@ class Line:
         self._change = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._rested = time.monotonic()  # since when it has nothing to do
+
+    def idle_s(self) -> float:
+        """Seconds since the last job ended; 0 while one runs or waits."""
+        with self._change:
+            busy = self._running or self._waiting
+            return 0.0 if busy else time.monotonic() - self._rested
 
     @property
     def current(self) -> Job[Any] | None:
@@ -193,6 +201,7 @@ class Line:
         finally:
             with self._change:
                 self._running.remove(job)
+                self._rested = time.monotonic()
             try:
                 self._over(job)
             finally:

@@ -82,6 +82,16 @@ class Loader:
                 show(view.phase)
         return view.error
 
+    def unload(self, job: Job[LoadView]) -> None:
+        """Give the memory back. What was loaded stays wanted: the next message loads it again."""
+        pair = self._engine.status().pair
+        if pair is not None:
+            self.wanted = (pair.target.value, pair.draft.value)
+        try:
+            self._engine.unload()
+        except Exception as error:
+            job.snapshot = replace(job.snapshot, error=ErrorInfo.of(error))
+
     def _go_back(self, before: Pair, job: Job[LoadView]) -> bool:
         """See that the pair before is loaded; False when it was superseded on the way."""
         self.wanted = (before.target.value, before.draft.value)

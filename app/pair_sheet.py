@@ -10,6 +10,7 @@ from specdec.contract import DraftOption, ErrorInfo, ModelInfo, Pair, Phase, Sta
 
 CHOSEN = ""
 """Menu value that leaves the choice to the engine."""
+UNLOADED = "Unloaded: its memory is free. The next message loads the pair again, or press Load."
 DRAFTERS = (
     ("Several at once: the one that gives most tokens a second here", "auto"),
     ("n-gram over prompt and reply", "ngram"),
@@ -28,6 +29,8 @@ def sheet(status: Status, at: Phase | None, error: ErrorInfo | None) -> str:
         if status.pair is not None:
             kept = f"{status.pair.target.value} with {status.pair.draft.value}"
             parts.append(f'<p class="note">Still loaded: {escape(kept)}.</p>')
+    if status.state == "unloaded":
+        parts.append(f'<p class="note info">{UNLOADED}</p>')
     if status.pair is not None:
         parts.append(_choices(status.pair))
         parts += [f'<p class="note info">{escape(_sentence(t))}</p>' for t in status.pair.notices]

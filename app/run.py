@@ -79,7 +79,7 @@ def _start(
     history = History(folder / "history.db")
     ending.add(history.close)
     ending.add(engine.close)  # before the history: a reply that breaks off is still stored
-    controller = Controller(engine, history, settings)
+    controller = Controller(engine, history, settings, offline=options.offline)
     ending.add(controller.close)
     ending.add(lambda: shutil.rmtree(folder_of_page, ignore_errors=True))
     controller.start(options.target, options.draft)

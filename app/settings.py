@@ -15,6 +15,8 @@ from specdec.errors import SettingError
 from specdec.request import MAX_K, Mode, Rule, Sampling
 
 _DEFAULT = Sampling()
+LONGEST_IDLE = 7 * 24 * 60
+"""Minutes."""
 
 
 class SamplingSettings(BaseModel):
@@ -62,6 +64,7 @@ class Settings(BaseModel):
     target: str | None = None
     draft: str | None = None
     weights: Literal["bf16", "packed", "int8"] | None = None
+    idle_minutes: int | None = Field(default=None, ge=1, le=LONGEST_IDLE)  # None: never unload
 
 
 class SettingsFile:

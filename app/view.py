@@ -23,6 +23,7 @@ REASONS: dict[FinishReason, str] = {
 PHASES = {
     "starting": "Starting the engine",
     "fetching": "Fetching",
+    "checking": "Checking",
     "converting": "Converting",
     "loading": "Loading",
     "measuring": "Measuring",
@@ -204,6 +205,8 @@ def pill(status: Status, at: Phase | None, mode: Mode, last: Facts | None) -> La
     """One label for the whole page: is speculation on, and if not, why not."""
     if at is not None:
         return Label("loading", "busy", phase(at)[0])
+    if status.state == "unloaded":
+        return Label("unloaded", "plain", "Its memory is free; a message loads it again.")
     if status.state == "failed" or (status.pair is None and status.error):
         return Label("no model", "bad", str(status.error or "The model could not be loaded."))
     if status.pair is None:

@@ -22,6 +22,7 @@ from specdec.loading import check_packed
 from specdec.measure import RunnerChoice
 from specdec.options import EngineOptions
 from specdec.pair import Choice, Pair, Phase
+from specdec.pair_facts import memory_of, pace_of
 from specdec.prompt import PromptBuilder
 from specdec.registry import Entry
 from specdec.request import MAX_K, Runner
@@ -82,6 +83,7 @@ def load_target(depot: Depot, name: str | None) -> Target:
     elif options.weights == "int8":
         quantised.check_int8()
     files = depot.ready(depot.registry.get(picked.value), packed)
+    free = free_bytes(where.device)
     tokenizer = load_tokenizer(files.folder)
     context = _context(options, files.entry, where)
     _check_fit(files, where, context, options.weights)
@@ -97,7 +99,7 @@ def load_target(depot: Depot, name: str | None) -> Target:
     told = forms.other_form(model, files.folder, where.form, runner.plain_cost)
     model = replace(model, notes=(*model.notes, *([told] if told else [])))
     where = replace(where, dtype_choice=forms.held(model, where.dtype_choice))
-    return Target(picked, Ground(files, model, tokenizer, where, context, WIDTH, runner))
+    return Target(picked, Ground(files, model, tokenizer, where, context, WIDTH, runner, free))
 
 
 def with_draft(depot: Depot, target: Target, draft: str | None) -> Session:
@@ -125,6 +127,8 @@ def with_draft(depot: Depot, target: Target, draft: str | None) -> Session:
             )
             if text
         ),
+        memory=memory_of(depot, ground, drafting),
+        pace=pace_of(ground, drafting),
     )
     return _prepared(_session(pair, ground, runner, drafting), ground, depot.show)
 

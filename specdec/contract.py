@@ -18,7 +18,9 @@ from specdec.pair import Choice as Choice
 from specdec.pair import DraftOption as DraftOption
 from specdec.pair import Loaded as Loaded
 from specdec.pair import LoadEvent as LoadEvent
+from specdec.pair import Memory as Memory
 from specdec.pair import ModelInfo as ModelInfo
+from specdec.pair import Pace as Pace
 from specdec.pair import Pair as Pair
 from specdec.pair import Phase as Phase
 from specdec.pair import PhaseName as PhaseName
@@ -209,6 +211,10 @@ class ChatEngine(Protocol):
     def forget(self, conversation: str) -> None:
         """Keep nothing of this conversation for later drafts; a reply being made meanwhile is not
         kept either. Raises StoreError where that cannot be done."""
+
+    def unload(self) -> None:
+        """Let the pair go and give its memory back; the next `load` brings one again. A load under
+        way or a reply being made ends in `Failed`."""
 
     def status(self) -> Status:
         """Answers at once, also while loading or answering."""

@@ -111,6 +111,14 @@ class LocalEngine:
         """See `ChatEngine.forget`; the reply being made sees it when it ends."""
         forget(self._options.data_dir, conversation)
 
+    def unload(self) -> None:
+        """Let the pair go; the reply being made ends first. A process that stays keeps some."""
+        with self._line.join() as ticket:
+            while not (ticket.wait(0.1) or self._closed.is_set()):
+                continue
+            self._session = None
+            self._note(Status("unloaded"))
+
     def status(self) -> Status:
         """Answers at once, also while loading or answering."""
         return replace(self._status, queue=len(self._line))

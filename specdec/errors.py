@@ -39,6 +39,10 @@ class SourceError(SpecdecError):
     """Weights cannot be fetched: no network, gated, checksum, disk space."""
 
 
+class BrokenConnectionError(SourceError):
+    """The network failed in mid-fetch; what came is kept, and another try goes on from there."""
+
+
 class FitError(SpecdecError):
     """The model does not fit in the memory that is free."""
 

@@ -5,8 +5,10 @@ Knows files on disk; nothing of where they came from, and no torch.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -108,3 +110,24 @@ def _json(file: Path) -> Any:
         return json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
+
+
+def sha256(file: Path) -> str:
+    """Digest of a file's bytes, in hexadecimal."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    """sha256 of every file: reads all of them."""
+    return {name: sha256(folder / name) for name in sizes(folder)}
+
+
+def total(folder: Path) -> int:
+    """Bytes of everything below a folder; 0 where there is none. Files may go meanwhile."""
+    found = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                found += Path(place, name).stat().st_size
+    return found

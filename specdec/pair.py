@@ -7,9 +7,11 @@ from typing import Literal
 
 from specdec.failure import ErrorInfo, Failed
 
-State = Literal["starting", "loading", "ready", "failed"]
+State = Literal["starting", "loading", "ready", "failed", "unloaded"]
 Verdict = Literal["chosen", "possible", "rejected"]
-PhaseName = Literal["starting", "fetching", "converting", "loading", "measuring", "ready"]
+PhaseName = Literal[
+    "starting", "fetching", "checking", "converting", "loading", "measuring", "ready"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,34 @@ class DraftOption:
 
 
 @dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes on the pair's device: `before` were free when the load began, the rest is taken."""
+
+    before: int
+    weights: int
+    draft: int
+    caches: int  # of target and draft, when they are full
+
+    @property
+    def total(self) -> int:
+        return self.weights + self.draft + self.caches
+
+    @property
+    def free(self) -> int:
+        """What is left when all of it is in use."""
+        return max(0, self.before - self.total)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Seconds measured at load: a plain step, scoring 1, 2, ... rows, a drafted token by source."""
+
+    plain: float
+    score: tuple[float, ...]
+    drafts: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Pair:
     """What is loaded, and the reason for each choice. `exact` as in `Started`."""
 
@@ -63,6 +93,8 @@ class Pair:
     notices: tuple[
         str, ...
     ] = ()  # "fell back to transformers because ...", "third-party mirror of ..."
+    memory: Memory | None = None
+    pace: Pace | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from specdec import folder as files
@@ -19,13 +19,17 @@ _LOCK = threading.Lock()  # one writer at a time in this process
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """`origin` is hub or packaged; `tokenizer` a fingerprint (`folder.fingerprint`)."""
+    """`origin` is hub or packaged; `tokenizer` a fingerprint (`folder.fingerprint`).
+
+    `hashes` are sha256 sums of the files, taken when they were fetched; empty: never taken.
+    """
 
     origin: str
     label: str
     revision: str | None = None
     tokenizer: str = ""
     sizes: dict[str, int] = field(default_factory=dict)
+    hashes: dict[str, str] = field(default_factory=dict)
 
 
 class Pins:
@@ -44,14 +48,15 @@ class Pins:
 
         Raises SourceError naming what changed.
         """
-        seen = Pin(
-            pin.origin, pin.label, pin.revision, files.fingerprint(folder), files.sizes(folder)
-        )
+        seen = replace(pin, tokenizer=files.fingerprint(folder), sizes=files.sizes(folder))
         known = self.get(model)
         if known is None or pin.origin != "hub":  # other origins are pinned by the registry itself
             self._write(model, seen)
             return seen
         self.compare(model, known, seen)
+        if pin.hashes and known.origin == pin.origin:
+            known = replace(known, hashes=pin.hashes)
+            self._write(model, known)
         return known
 
     def check(self, model: str, folder: Path) -> None:
@@ -79,6 +84,12 @@ class Pins:
                 f"{model} is not what it was when first fetched: {changed} changed.",
                 f'If that is wanted, remove "{model}" from {self._file} and its model folder.',
             )
+
+    def take_sums(self, model: str, hashes: dict[str, str]) -> None:
+        """Remember the files' sums of a model that is pinned without them."""
+        known = self.get(model)
+        if known is not None and not known.hashes:
+            self._write(model, replace(known, hashes=hashes))
 
     def forget(self, model: str) -> None:
         """Drop the pin; the next contact is the first again."""

@@ -100,6 +100,18 @@ class ProcessEngine:
         """Done here, on the files: the worker sees it, whatever it does now."""
         forget(self._options.data_dir, conversation)
 
+    def unload(self) -> None:
+        """End the worker: that is what returns all memory. A message loads the pair again."""
+        with self._lock:
+            if self._closed:
+                return
+            self._loads += 1
+            worker, self._worker = self._worker, None
+            self._settled.set()
+            self._note(Status("unloaded"))
+        if worker:
+            worker.end()
+
     def status(self) -> Status:
         """Answered here, at once; "ready" only while the worker lives."""
         status, worker = self._status, self._worker

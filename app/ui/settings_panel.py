@@ -12,6 +12,7 @@ import gradio as gr
 from app import pair_sheet
 from app.controller import Controller
 from app.session import Session
+from app.settings import LONGEST_IDLE
 from app.ui.visit import said, session_of
 from specdec.errors import SpecdecError
 
@@ -26,18 +27,29 @@ class Models:
     target: Any
     draft: Any
     load: Any
+    unload: Any
+    idle: Any
     sheet: Any
 
 
 def layout() -> Models:
-    """Two menus, one button, the reasons."""
-    with gr.Column(elem_id="models"):
-        with gr.Row(elem_id="pick"):
-            target = gr.Dropdown([("Choose for this machine", "")], value="", label="Target")
-            draft = gr.Dropdown([("Choose for this target", "")], value="", label="Draft")
-            load = gr.Button("Load", variant="primary", elem_id="load", scale=0, min_width=110)
-        sheet = gr.HTML("", elem_id="sheet", js_on_load=None, apply_default_css=False)
-    return Models(target, draft, load, sheet)
+    """Two menus, two buttons, the reasons, and when to unload unasked."""
+    with gr.Row(elem_id="pick"):
+        target = gr.Dropdown([("Choose for this machine", "")], value="", label="Target")
+        draft = gr.Dropdown([("Choose for this target", "")], value="", label="Draft")
+        load = gr.Button("Load", variant="primary", elem_id="load", scale=0, min_width=110)
+        unload = gr.Button("Unload", elem_id="unload", scale=0, min_width=110)
+    sheet = gr.HTML("", elem_id="sheet", js_on_load=None, apply_default_css=False)
+    idle = gr.Number(
+        None,
+        label="Unload after minutes without a message",
+        info="Empty: never. The next message loads the pair again.",
+        precision=0,
+        minimum=1,
+        maximum=LONGEST_IDLE,
+        elem_id="idle",
+    )
+    return Models(target, draft, load, unload, idle, sheet)
 
 
 class ModelsWiring:
@@ -54,15 +66,38 @@ class ModelsWiring:
     def wire(self, mode: Any) -> None:
         """The button loads; a menu alone changes nothing, for a load takes a while."""
         parts = self.parts
-        outputs = [self.pill, parts.sheet, parts.target, parts.draft, parts.load]
-        parts.load.click(
-            self.load,
-            [parts.target, parts.draft, mode],
-            outputs,
-            show_progress="hidden",
-            api_visibility="private",
-            concurrency_limit=None,
-        )
+        quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+        chosen = [parts.target, parts.draft, mode]
+        parts.load.click(self.load, chosen, self.outputs(), concurrency_limit=None, **quiet)
+        parts.unload.click(self.unload, mode, self.outputs(), concurrency_limit=None, **quiet)
+        parts.idle.change(self.keep_idle, parts.idle, parts.sheet, **quiet)
+
+    def outputs(self) -> list[Any]:
+        """What a load may change."""
+        parts = self.parts
+        return [self.pill, parts.sheet, parts.target, parts.draft, parts.load, parts.unload]
+
+    async def unload(self, mode: str, request: gr.Request) -> AsyncIterator[Update]:
+        """Give the memory back, after the reply that is being made."""
+        session = session_of(self.controller, request)
+        try:
+            job = self.controller.unloading.unload(session)
+        except SpecdecError as error:
+            yield {self.parts.sheet: said(error)}
+            return
+        while not job.done.is_set():
+            yield {self.pill: self.label(session, mode), self.parts.unload: gr.update(value="...")}
+            await asyncio.sleep(EVERY_S)
+        yield {**self.update(session, mode), self.parts.unload: gr.update(value="Unload")}
+
+    def keep_idle(self, minutes: float | None, request: gr.Request) -> Update:
+        """Remember when to unload unasked."""
+        session = session_of(self.controller, request)
+        try:
+            self.controller.unloading.keep(session, None if minutes is None else int(minutes))
+        except SpecdecError as error:
+            return {self.parts.sheet: said(error)}
+        return {self.parts.sheet: gr.skip()}
 
     async def load(
         self, target: str, draft: str, mode: str, request: gr.Request
@@ -114,6 +149,7 @@ class ModelsWiring:
         return {
             **update,
             self.parts.sheet: self.sheet(session),
+            self.parts.unload: gr.update(interactive=status.state == "ready"),
             self.parts.target: gr.update(choices=targets, value=_known(target, targets)),
             self.parts.draft: gr.update(choices=drafts, value=_known(draft, drafts)),
         }

@@ -8,7 +8,15 @@ from typing import Any
 import gradio as gr
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
-STYLES = ("base.css", "chat.css", "composer.css", "race.css", "panel.css", "share.css")
+STYLES = (
+    "base.css",
+    "chat.css",
+    "composer.css",
+    "race.css",
+    "panel.css",
+    "models.css",
+    "share.css",
+)
 SCRIPTS = ("page.js", "reading.js", "composer.js")
 SANS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "Noto Sans", "sans-serif")
 MONO = ("ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "DejaVu Sans Mono", "monospace")

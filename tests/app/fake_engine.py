@@ -97,6 +97,7 @@ class FakeEngine:
         self.abandoned: list[str] = []  # targets whose load was left before its end
         self.running = 0  # replies being made now
         self.closed = False
+        self.unloads = 0
         self._turn = threading.Lock()
         self._waiting = 0
         self._status = Status("starting", versions={"fake": "1"})
@@ -271,6 +272,11 @@ class FakeEngine:
     def forget(self, conversation: str) -> None:
         """Remembered, nothing else."""
         self.forgotten.append(conversation)
+
+    def unload(self) -> None:
+        """Nothing is loaded any more."""
+        self.unloads += 1
+        self._status = Status("unloaded", versions=self._status.versions)
 
     def status(self) -> Status:
         """What the script made of it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import threading
@@ -115,7 +116,12 @@ class FakeHub:
     gated: bool = False
     missing: bool = False
     cut_after: int | None = None  # bytes of a body before the connection drops
+    cuts: int = 1_000_000  # how often it does
+    hold_after: int | None = None  # bytes of a body before it waits for `go`
+    go: threading.Event = field(default_factory=threading.Event)
+    token: str = ""  # the one that is known
     asked: list[tuple[str, str, str | None]] = field(default_factory=list)  # path, token, range
+    found: list[dict[str, Any]] = field(default_factory=list)  # what a search finds
     url: str = ""
 
     def info(self) -> bytes:
@@ -158,6 +164,13 @@ def serve(hub: FakeHub) -> Iterator[FakeHub]:
         def do_GET(self) -> None:
             wanted = self.headers.get("Range")
             hub.asked.append((self.path, self.headers.get("Authorization", ""), wanted))
+            if self.path == "/api/whoami-v2":
+                if self.headers.get("Authorization") != f"Bearer {hub.token}":
+                    return self._send(401, b"{}", {})
+                who = {"name": "me", "auth": {"accessToken": {"displayName": "mine"}}}
+                return self._send(200, json.dumps(who).encode(), {})
+            if self.path.startswith("/api/models?"):
+                return self._send(200, json.dumps(hub.found).encode(), {})
             if hub.gated or hub.missing:
                 code = "GatedRepo" if hub.gated else "RepoNotFound"
                 return self._send(403 if hub.gated else 404, b"no", {"X-Error-Code": code})
@@ -178,11 +191,19 @@ def serve(hub: FakeHub) -> Iterator[FakeHub]:
                 self.send_header(name, value)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            if hub.cut_after is not None and "resolve" in self.path and len(body) > hub.cut_after:
+            large = "resolve" in self.path
+            if hub.cut_after is not None and large and len(body) > hub.cut_after and hub.cuts:
+                hub.cuts -= 1
                 self.wfile.write(body[: hub.cut_after])
                 self.close_connection = True
                 return
-            self.wfile.write(body)
+            if hub.hold_after is not None and large and len(body) > hub.hold_after:
+                self.wfile.write(body[: hub.hold_after])
+                self.wfile.flush()
+                hub.go.wait(30)
+                body = body[hub.hold_after :]
+            with contextlib.suppress(OSError):  # who was held may be gone
+                self.wfile.write(body)
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -143,6 +143,27 @@ def test_a_worker_that_dies_unasked_is_not_called_ready(engine: ProcessEngine) -
     assert "process ended" in status.error.message
 
 
+def test_unload_ends_the_process_and_a_message_loads_the_same_pair_again(
+    engine: ProcessEngine, folders: Folders
+) -> None:
+    """The memory is the process's: it is gone with it."""
+    held = sum(worker.memory_info().rss for worker in workers())
+    assert held > 50_000_000
+    engine.unload()
+    assert workers() == []
+    assert (engine.status().state, engine.status().pair) == ("unloaded", None)
+    engine.unload()  # a second time changes nothing
+    assert reply(engine, ask("are you back?"))[1].ids
+    pair = engine.status().pair
+    assert pair is not None
+    assert (pair.target.value, pair.draft.value) == (str(folders.target), "ngram")
+    assert pair.memory is not None
+    assert pair.memory.weights > 0
+    assert pair.memory.caches > 0
+    assert pair.pace is not None
+    assert len(pair.pace.score) == 8
+
+
 def test_a_cancel_during_a_restart_ends_the_reply_and_not_the_load(engine: ProcessEngine) -> None:
     workers()[0].kill()
     flag, events = threading.Event(), list[object]()

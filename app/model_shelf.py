@@ -1,0 +1,234 @@
+"""The models this program knows, what of them is on disk, and what may be done with each.
+
+Knows files and the queue of downloads; nothing of replies or pages. Every act is the owner's only.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from app import hub_token
+from app.chats import owner_only
+from app.fetch_queue import FetchQueue, Task
+from app.session import Session
+from specdec import folder as files
+from specdec.carrier import Carrier, Errand
+from specdec.contract import ChatEngine, Choice
+from specdec.errors import SettingError, SourceError
+from specdec.hub_errors import page_of
+from specdec.memory import fits, free_memory, need_bytes, size_text, weight_bytes
+from specdec.pairing import AUTO, CONTEXT
+from specdec.persistent import discard
+from specdec.registry import Entry, load_registry
+from specdec.sources import Store
+
+Where = Literal["", "ours", "cache", "local", "shipped"]
+"""Where the files lie: nowhere, in our data folder, in the hub's own cache, in a folder of the
+user's, or beside the program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One model. `disk` bytes are here, `left` of them from an unfinished download.
+
+    `fetch` is what a download brings, None where nobody knows yet; `exact` where it was read.
+    """
+
+    id: str
+    name: str
+    roles: tuple[str, ...]
+    where: Where
+    disk: int
+    left: int
+    fetch: int | None
+    exact: bool
+    licence: str | None
+    page: str
+    gated: bool
+    fits: Choice
+    loaded: bool
+    added: bool
+    damage: str
+    task: Task | None
+    words: str
+
+    @property
+    def here(self) -> bool:
+        """Whole and ready to load."""
+        return bool(self.where) and not self.damage
+
+
+class ModelShelf:
+    """One data folder. Every method may be called from any thread."""
+
+    def __init__(self, engine: ChatEngine, data_dir: Path, offline: bool = False) -> None:
+        self._engine = engine
+        self.data_dir = data_dir
+        self.offline = offline
+        self.queue = FetchQueue(lambda model, work: Carrier(Errand(data_dir, model, work, offline)))
+
+    @cached_property
+    def store(self) -> Store:
+        return Store(self.data_dir, self.offline)
+
+    def rows(self, session: Session) -> list[Row]:
+        """Every model, in the registry's order. Asks no other host. Raises SettingError."""
+        owner_only(session)
+        free, tasks, loaded = self.budget(), self.queue.tasks(), self._loaded()
+        registry = load_registry(self.data_dir)
+        known = {entry.id for entry in load_registry()}
+        return [self._row(e, free, tasks.get(e.id), loaded, e.id not in known) for e in registry]
+
+    def entry(self, model: str) -> Entry:
+        """Raises UnknownModelError."""
+        return load_registry(self.data_dir).get(model)
+
+    def budget(self) -> int:
+        """Bytes a pair may take: what is free, and what the loaded one gives back."""
+        pair = self._engine.status().pair
+        held = pair.memory if pair else None
+        if held is None:
+            return free_memory("cpu")
+        free = held.free if pair and pair.device.value.startswith("cuda") else free_memory("cpu")
+        return free + held.total
+
+    def disk_free(self) -> int:
+        return shutil.disk_usage(self.data_dir).free
+
+    def download(
+        self, session: Session, model: str, then: Callable[[], None] | None = None
+    ) -> None:
+        """Fetch it, or go on; `then` is done when it is here.
+
+        Raises SettingError for a guest, SourceError where it is known to fail: no network wanted,
+        no token for what needs one, no room.
+        """
+        owner_only(session)
+        entry = self.entry(model)
+        if self.offline:
+            raise SourceError("The program was started with --offline.", "Start without it.")
+        if entry.gated and not hub_token.known():
+            page = page_of(entry.repo or "")
+            raise SourceError(
+                f"{entry.name} is gated: its licence must be accepted with a hub account.",
+                f"Ask for access at {page}, then give a token under Access.",
+            )
+        need = self._least(entry) - files.total(self.store.downloads(entry))
+        if need > (free := self.disk_free()):
+            raise SourceError(
+                f"{entry.name} needs {size_text(need)} of disk, {size_text(free)} free.",
+                f"Free some space for {self.data_dir}.",
+            )
+        self.queue.put(entry.id, "fetch", then)
+
+    def pause(self, session: Session, model: str) -> None:
+        """Stop a download or a check; what came is kept."""
+        owner_only(session)
+        self.queue.pause(model)
+
+    def cancel(self, session: Session, model: str) -> int:
+        """Stop a download and delete what came; the bytes that frees. Raises SourceError."""
+        owner_only(session)
+        entry = self.entry(model)
+        self.queue.drop(model)
+        size = files.total(self.store.downloads(entry))
+        discard(self.store, entry)
+        return size
+
+    def check(self, session: Session, model: str) -> None:
+        """Read its files again and compare their sums."""
+        owner_only(session)
+        self.queue.put(self.entry(model).id, "check")
+
+    def mend(self, session: Session, model: str) -> None:
+        """Fetch what is broken, and only that where it is known."""
+        owner_only(session)
+        self.queue.put(self.entry(model).id, "mend")
+
+    def delete(self, session: Session, model: str) -> int:
+        """Delete its files; the bytes that frees. Raises SourceError: loaded, in use, not ours."""
+        owner_only(session)
+        entry = self.entry(model)
+        if entry.id in self._loaded():
+            raise SourceError(f"{entry.name} is loaded.", "Unload it first, then delete it.")
+        if entry.folder is not None or not self.store.folder(entry).is_dir():
+            raise SourceError(
+                f"The files of {entry.name} are not in this program's folder.",
+                "They are left alone: other programs may use them.",
+            )
+        self.queue.drop(entry.id)
+        size = files.total(self.store.folder(entry)) + files.total(self.store.downloads(entry))
+        self.store.remove(entry)
+        return size
+
+    def close(self) -> None:
+        self.queue.close()
+
+    def _loaded(self) -> set[str]:
+        status = self._engine.status()
+        if status.phase is not None and status.phase.model:
+            return {status.phase.model}
+        if status.pair is None:
+            return set()
+        pair = status.pair
+        several = pair.drafts if pair.draft.value == AUTO else ()
+        members = {o.id for o in several if o.on_disk and o.verdict != "rejected"}
+        return {pair.target.value, pair.draft.value} | members
+
+    def _least(self, entry: Entry) -> int:
+        """Bytes of disk that it takes in any case, as far as is known."""
+        whole = entry.bytes or weight_bytes(entry, "bf16") or 0
+        return whole if entry.packaged is None else min(whole, 2 * entry.packaged.bytes)
+
+    def _row(
+        self, entry: Entry, free: int, task: Task | None, loaded: set[str], added: bool
+    ) -> Row:
+        store = self.store
+        folder, place = store.folder(entry), store.locate(entry)
+        damage = (store.damage(entry) or "") if entry.folder is None else ""
+        left = files.total(store.downloads(entry))
+        fit = fits(need_bytes(entry, "bf16", CONTEXT), free)
+        where: Where = ""
+        if folder.is_dir():
+            where = "ours" if entry.folder is None else "shipped" if entry.shipped else "local"
+        elif place is not None:
+            where = "cache"
+        roles = " ".join(entry.roles)
+        return Row(
+            id=entry.id,
+            name=entry.name,
+            roles=entry.roles,
+            where=where,
+            disk=files.total(place or folder),
+            left=left,
+            fetch=entry.bytes or weight_bytes(entry, "bf16"),
+            exact=entry.bytes is not None,
+            licence=entry.licence,
+            page=page_of(entry.repo) if entry.repo else "",
+            gated=bool(entry.gated),
+            fits=Choice({True: "yes", False: "no", None: "unknown"}[fit.ok], fit.reason),
+            loaded=entry.id in loaded,
+            added=added,
+            damage=damage,
+            task=task,
+            words=f"{entry.id} {entry.name} {entry.family} {entry.repo or ''} {roles}".lower(),
+        )
+
+
+def narrowed(rows: list[Row], query: str) -> list[Row]:
+    """Those that hold every word of a search."""
+    words = query.lower().split()
+    return [row for row in rows if all(word in row.words for word in words)]
+
+
+def known(model: str, rows: list[Row]) -> Row:
+    """The row of a model. Raises SettingError."""
+    for row in rows:
+        if row.id == model:
+            return row
+    raise SettingError(f"There is no model {model!r}.", "Reload the page.")
