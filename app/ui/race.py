@@ -178,7 +178,6 @@ class RaceWiring:
             gr.Warning(str(error))
             yield {self.parts.message: gr.skip()}
             return
-        yield {self.parts.message: ""}
         async for update in self._follow(job):
             yield update
 
@@ -188,6 +187,7 @@ class RaceWiring:
             parts.go: gr.update(visible=False),
             parts.stop: gr.update(visible=True),
             parts.on: gr.update(visible=False),
+            parts.message: "",
         }
         async for now in self.controller.races.watch(job):
             yield {parts.board: series_board.board(now)}
