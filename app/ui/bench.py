@@ -146,7 +146,7 @@ class BenchWiring:
 
     async def _follow(self, job: Job[BenchView]) -> AsyncIterator[Update]:
         go, stop = self.parts.go, self.parts.stop
-        yield {go: gr.update(visible=False), stop: gr.update(visible=True)}
+        busy: Update = {go: gr.update(visible=False), stop: gr.update(visible=True)}
         async for now in self.controller.benches.watch(job):
-            yield {self.parts.board: bench_board.board(now)}
+            yield {**busy, self.parts.board: bench_board.board(now)}
         yield {go: gr.update(visible=True), stop: gr.update(visible=False)}

@@ -178,19 +178,19 @@ class RaceWiring:
             gr.Warning(str(error))
             yield {self.parts.message: gr.skip()}
             return
-        yield {self.parts.message: ""}
         async for update in self._follow(job):
             yield update
 
     async def _follow(self, job: Job[SeriesView]) -> AsyncIterator[Update]:
         parts = self.parts
-        yield {
+        busy: Update = {  # in each update: of two that come at once gradio shows the last
             parts.go: gr.update(visible=False),
             parts.stop: gr.update(visible=True),
             parts.on: gr.update(visible=False),
         }
+        yield {**busy, parts.message: ""}
         async for now in self.controller.races.watch(job):
-            yield {parts.board: series_board.board(now)}
+            yield {**busy, parts.board: series_board.board(now)}
         yield {
             parts.go: gr.update(visible=True),
             parts.stop: gr.update(visible=False),

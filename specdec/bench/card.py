@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -57,8 +58,17 @@ def versions() -> dict[str, str]:
     try:
         own = version("specdec-chat")
     except PackageNotFoundError:
-        own = "not installed"
+        own = _checkout()
     return {"specdec": own, **catalogue.versions()}
+
+
+def _checkout() -> str:
+    """The version of a program that runs from where it was unpacked."""
+    project = Path(__file__).resolve().parents[2] / "pyproject.toml"
+    if not project.exists():
+        return "unknown"
+    found: str = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["version"]
+    return found
 
 
 def _cpu() -> str:

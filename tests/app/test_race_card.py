@@ -50,6 +50,7 @@ def test_the_document_holds_the_figures_and_what_they_depend_on(kit: Kit) -> Non
     assert card["seed"] == 77
     assert card["dtype"] == "bfloat16"
     assert card["versions"]["fake"] == "1"
+    assert card["versions"]["specdec"][0].isdecimal()
     assert card["machine"]["device"] == "cpu"
     said = card["settings"]
     assert (said["target"], said["draft"], said["draft_dtype"]) == (

@@ -7,6 +7,7 @@ import json
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.app.desk_kit import held
 from tests.app.fake_engine import Script
 from tests.ui.steps import Serve, visit
 
@@ -34,7 +35,11 @@ def test_races_in_a_row_are_added_up_saved_as_a_card_and_gone_on_with(
         tab.get_by_role("link", name="Figures").click()
     assert len(json.loads(figures.value.path().read_text())["races"]) == 4
 
+    go = held(served.kit)
     tab.fill("#race-message textarea", "and three?")
     tab.press("#race-message textarea", "Enter")
+    expect(tab.locator("#race-stop")).to_be_visible()
+    expect(tab.locator("#race-on")).to_be_hidden()
+    go.set()
     expect(tab.locator(".lane.speculative .asked")).to_have_text(["two", "and three?"])
     expect(tab.locator("#board .verdict .same")).to_contain_text("none differs")
