@@ -87,10 +87,10 @@ class Chats:
         if not self._history.rename(conversation, title.strip()[:MAX_TITLE]):
             raise HistoryError("This conversation is gone.", "Choose another from the list.")
 
-    def delete(self, session: Session, conversation: str) -> None:
-        """Delete it for good. Raises SettingError for a guest."""
+    def hide(self, session: Session, conversation: str) -> None:
+        """Take it out of the list (`app.deleting`). Raises SettingError for a guest."""
         owner_only(session)
-        self._history.delete(conversation)
+        self._history.hide(conversation)
         if session.conversation == conversation:
             session.conversation = ""
 

@@ -13,6 +13,7 @@ from dataclasses import asdict, replace
 from app.benches import Benches
 from app.chats import Chats, Thread, owner_only
 from app.composer import Composer
+from app.deleting import Deleting
 from app.desk import Desk, Options
 from app.errands import Errands
 from app.guests import Guests
@@ -59,6 +60,7 @@ class Controller:
         gone = self._sessions.gone
         self.verifier = Verifier(engine, self._line, self.chats, gone, guests)
         self.desk = Desk(engine, self._loader, self._line, self.chats, gone, self.verifier, guests)
+        self.deleting = Deleting(engine, history, self.chats, self.desk, self.verifier)
         self.errands = Errands(engine, self._loader, self._line, self.live, guests)
         self.measured = Shelf()
         self.races = RaceDesk(
@@ -202,26 +204,8 @@ class Controller:
     def new(self, session: Session) -> None:
         """An empty conversation; it is stored with its first message."""
         if session.role == "guest":
-            self.clear(session)
+            self.deleting.clear(session)
         session.conversation = ""
-
-    def clear(self, session: Session) -> None:
-        """Stop, then delete every message of the conversation this tab shows."""
-        self.desk.stop(session)
-        transcript = self.chats.existing(session)
-        if transcript and transcript.messages():
-            self.verifier.drop(transcript.id)
-            transcript.clear()
-            if session.role == "owner":
-                self._engine.forget(transcript.id)
-
-    def delete(self, session: Session, conversation: str) -> None:
-        """Stop its reply and delete it for good. Raises SettingError for a guest."""
-        owner_only(session)
-        self.desk.stop_in(conversation)
-        self.verifier.drop(conversation)
-        self.chats.delete(session, conversation)
-        self._engine.forget(conversation)
 
     def close(self) -> None:
         """Stop what runs; the engine and the history are closed by whoever made them."""
@@ -229,3 +213,4 @@ class Controller:
         self.unloading.close()
         self.model_shelf.close()
         self._line.close()
+        self.deleting.bin.close()

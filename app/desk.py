@@ -178,6 +178,11 @@ class Desk:
         order = self._orders.get(self._chats.place(session))
         return order.job if order and not order.job.done.is_set() else None
 
+    def busy(self, transcript: str) -> bool:
+        """Whether a reply is being made there."""
+        order = self._orders.get(transcript)
+        return order is not None and not order.job.done.is_set()
+
     def writing(self, session: Session) -> int | None:
         """The message id of `active`."""
         order = self._orders.get(self._chats.place(session))

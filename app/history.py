@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from app import message_rows, search
+from app import hidden_rows, message_rows, search
 from app.attachments import title_from
 from app.database import Database
 from app.message_rows import dump, touch
@@ -24,6 +24,7 @@ from app.records import MessageState as MessageState
 from app.records import StoredMessage as StoredMessage
 from app.records import title_of as title_of
 
+KEPT = "deleted IS NULL"
 ORDER = "ORDER BY pinned DESC, updated DESC, id"
 HOLDS = (
     "(holds(c.title, ?) OR EXISTS (SELECT 1 FROM messages m"
@@ -51,7 +52,7 @@ class History:
     def conversations(self) -> list[Conversation]:
         """All conversations: pinned ones, then the others, the latest first."""
         with self._database.transaction() as db:
-            rows = db.execute(f"SELECT * FROM conversations {ORDER}").fetchall()
+            rows = db.execute(f"SELECT * FROM conversations WHERE {KEPT} {ORDER}").fetchall()
         return [conversation_of(row) for row in rows]
 
     def search(self, query: str) -> list[Found]:
@@ -64,13 +65,16 @@ class History:
         twice = [word for word in wanted for _ in (1, 2)]
         with self._database.transaction() as db:
             db.create_function("holds", 2, search.holds, deterministic=True)
-            rows = db.execute(f"SELECT * FROM conversations c WHERE {where} {ORDER}", twice)
+            rows = db.execute(
+                f"SELECT * FROM conversations c WHERE {KEPT} AND {where} {ORDER}", twice
+            )
             return [self._found(db, conversation_of(row), wanted) for row in rows.fetchall()]
 
     def conversation(self, conversation: str) -> Conversation | None:
         """One conversation, None when it is gone."""
         with self._database.transaction() as db:
-            row = db.execute("SELECT * FROM conversations WHERE id = ?", (conversation,)).fetchone()
+            found = f"SELECT * FROM conversations WHERE id = ? AND {KEPT}"
+            row = db.execute(found, (conversation,)).fetchone()
         return conversation_of(row) if row else None
 
     def create(
@@ -109,7 +113,8 @@ class History:
         """Keep it at the top, or no longer; False when it is gone."""
         with self._database.transaction() as db:
             row = (int(pinned), conversation)
-            return db.execute("UPDATE conversations SET pinned = ? WHERE id = ?", row).rowcount > 0
+            pin = f"UPDATE conversations SET pinned = ? WHERE id = ? AND {KEPT}"
+            return db.execute(pin, row).rowcount > 0
 
     def set_system(self, conversation: str, system: str) -> bool:
         """False when the conversation is gone."""
@@ -124,6 +129,28 @@ class History:
         with self._database.transaction() as db:
             done = db.execute("DELETE FROM conversations WHERE id = ?", (conversation,)).rowcount
         return done > 0
+
+    # --- what can be undone ---------------------------------------------------------------------
+
+    def hide(self, conversation: str) -> bool:
+        """Take it out of every list until `bring_back` or `delete`; False when it is gone."""
+        with self._database.transaction() as db:
+            return hidden_rows.hide(db, conversation)
+
+    def hide_messages(self, conversation: str) -> str:
+        """Take all its messages out; the name for `bring_back` or `delete`."""
+        with self._database.transaction() as db:
+            return hidden_rows.hide_messages(db, conversation)
+
+    def bring_back(self, hidden: str) -> bool:
+        """Undo either; False when it is gone."""
+        with self._database.transaction() as db:
+            return hidden_rows.bring_back(db, hidden)
+
+    def purge(self) -> None:
+        """Delete all that is hidden: what an earlier run left."""
+        with self._database.transaction() as db:
+            hidden_rows.purge(db)
 
     # --- messages -------------------------------------------------------------------------------
 
@@ -236,12 +263,6 @@ class History:
                 touch(db, row["conversation"])
         return bool(rows)
 
-    def clear(self, conversation: str) -> None:
-        """Delete every message of every branch, overwriting their bytes."""
-        with self._database.transaction() as db:
-            db.execute("DELETE FROM messages WHERE conversation = ?", (conversation,))
-            touch(db, conversation)
-
     def close(self) -> None:
         """Safe to call twice; later calls of other methods raise HistoryError."""
         self._database.close()
@@ -261,7 +282,7 @@ class History:
     def _set(self, conversation: str, column: str, value: str) -> bool:
         with self._database.transaction() as db:
             done = db.execute(
-                f"UPDATE conversations SET {column} = ?, updated = ? WHERE id = ?",
+                f"UPDATE conversations SET {column} = ?, updated = ? WHERE id = ? AND {KEPT}",
                 (value, time.time(), conversation),
             ).rowcount
         return done > 0

@@ -112,8 +112,8 @@ def plant(db: sqlite3.Connection, conversation: str, rows: Sequence[StoredMessag
 
 def touch(db: sqlite3.Connection, conversation: str) -> bool:
     """Note that it was used; False when it is gone."""
-    row = (time.time(), conversation)
-    return db.execute("UPDATE conversations SET updated = ? WHERE id = ?", row).rowcount > 0
+    used = "UPDATE conversations SET updated = ? WHERE id = ? AND deleted IS NULL"
+    return db.execute(used, (time.time(), conversation)).rowcount > 0
 
 
 def dump(value: Mapping[str, Any] | list[int]) -> str:

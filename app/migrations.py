@@ -59,6 +59,13 @@ MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "CREATE INDEX messages_by_parent ON messages (conversation, parent, id)",
         ),
     ),
+    (
+        "0005_deleted",  # what can be undone: since when, and where cleared messages came from
+        (
+            "ALTER TABLE conversations ADD COLUMN deleted REAL",
+            "ALTER TABLE conversations ADD COLUMN cleared_from TEXT NOT NULL DEFAULT ''",
+        ),
+    ),
 )
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from app.branches import lineage, path, versions
 from app.records import MessageRole, MessageState, StoredMessage
-from app.transcript import JSON
+from app.transcript import JSON, Act
 from specdec.errors import HistoryError
 
 
@@ -73,9 +73,17 @@ class Passing:
             )
         return True
 
-    def clear(self) -> None:
+    def clear(self) -> tuple[Act, Act]:
         with self._lock:
-            self._rows = {}
+            rows, self._rows = self._rows, {}
+
+        def back() -> None:
+            with self._lock:
+                for row in self._rows.values():  # what was said since stands beside it
+                    rows[row.id] = replace(row, shown=row.shown and row.parent > 0)
+                self._rows = rows
+
+        return back, rows.clear
 
     def _add(
         self,

@@ -69,8 +69,8 @@ def title_of(text: str) -> str:
 
 
 def conversation_of(row: sqlite3.Row) -> Conversation:
-    values = {"settings": json.loads(row["settings"]), "pinned": bool(row["pinned"])}
-    return Conversation(**{**dict(row), **values})
+    values = {name: row[name] for name in ("id", "title", "created", "updated", "system")}
+    return Conversation(**values, settings=json.loads(row["settings"]), pinned=bool(row["pinned"]))
 
 
 def message_of(row: sqlite3.Row) -> StoredMessage:

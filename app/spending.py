@@ -11,7 +11,7 @@ def tokens_of(snapshot: object) -> int:
     """Of a reply, both lanes and the probe of the last race, what a comparison decoded; else 0."""
     match snapshot:
         case Live():
-            return snapshot.metrics.new_tokens
+            return snapshot.metrics.new_tokens - snapshot.base.new_tokens
         case SeriesView():
             now = snapshot.now
             lanes = (now.speculative, now.standard, now.probe)

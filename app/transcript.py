@@ -5,7 +5,8 @@ Knows nothing of engines or pages.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from app.attachments import whole
@@ -15,6 +16,7 @@ from app.thoughts import split
 from specdec.contract import Message
 
 JSON = Mapping[str, Any]
+Act = Callable[[], object]
 
 
 class Transcript(Protocol):
@@ -56,8 +58,8 @@ class Transcript(Protocol):
     ) -> bool:
         """False when the message is gone."""
 
-    def clear(self) -> None:
-        """Delete the messages of every branch."""
+    def clear(self) -> tuple[Act, Act]:
+        """Hide the messages of every branch: what brings them back, and what makes it final."""
 
 
 class Stored:
@@ -99,8 +101,9 @@ class Stored:
             message, content=content, ids=ids, state=state, metrics=metrics, request=request
         )
 
-    def clear(self) -> None:
-        self._history.clear(self.id)
+    def clear(self) -> tuple[Act, Act]:
+        hidden = self._history.hide_messages(self.id)
+        return partial(self._history.bring_back, hidden), partial(self._history.delete, hidden)
 
 
 def prompt_of(rows: Sequence[StoredMessage], system: str) -> tuple[Message, ...]:

@@ -110,7 +110,6 @@ class ChatWiring:
         VersionsWiring(self.controller, chat, self).wire(outputs, controls)
         chat.cancel_edit.click(self.cancel_edit, None, outputs, **quiet)
         chat.stop.click(self.stop, None, None, **quiet)
-        chat.clear.click(self.clear, [chat.mode], outputs, js=CONFIRM_CLEAR, **quiet)
 
     async def send(
         self, request: gr.Request, text: str, edited: int, mode: str, *values: Any
@@ -246,14 +245,3 @@ class ChatWiring:
             self.chat.notice: "",
             self.chat.cancel_edit: gr.update(visible=False),
         }
-
-    def clear(self, mode: str | None, request: gr.Request) -> Update:
-        """Delete the turns of this conversation."""
-        session = session_of(self.controller, request)
-        if not mode:  # the confirmation was refused
-            return {self.chat.notice: gr.skip()}
-        self.controller.clear(session)
-        return {self.chat.live: "", self.chat.edited: 0, **self.shown(session, mode)}
-
-
-CONFIRM_CLEAR = "(mode) => [confirm('Delete all messages of this conversation?') ? mode : null]"

@@ -26,7 +26,7 @@ window.specdec.bind(element, (act, data) => {
     const title = prompt('New title', data.title);
     if (title) trigger('rename', {id: data.id, title: title});
   }
-  if (act === 'delete' && confirm('Delete "' + data.title + '" for good?')) trigger('remove', data);
+  if (act === 'delete') trigger('remove', data);
 });
 """
 
@@ -152,16 +152,12 @@ class HistoryWiring:
         self.parts.search.change(
             self.search, self.parts.search, trigger_mode="always_last", **quiet
         )
-        self.parts.chats.remove(self.remove, mode, **quiet)
 
     def open(self, event: gr.EventData, mode: str, request: gr.Request) -> Update:
-        return self._then(request, mode, lambda s: self.controller.chats.open(s, str(event.id)))
+        return self.then(request, mode, lambda s: self.controller.chats.open(s, str(event.id)))
 
     def new(self, mode: str, request: gr.Request) -> Update:
-        return self._then(request, mode, self.controller.new)
-
-    def remove(self, event: gr.EventData, mode: str, request: gr.Request) -> Update:
-        return self._then(request, mode, lambda s: self.controller.delete(s, str(event.id)))
+        return self.then(request, mode, self.controller.new)
 
     def rename(self, event: gr.EventData, request: gr.Request) -> Update:
         session = session_of(self.controller, request)
@@ -186,7 +182,8 @@ class HistoryWiring:
         session.search = query
         return self.update(session)
 
-    def _then(self, request: gr.Request, mode: str, act: Callable[[Session], None]) -> Update:
+    def then(self, request: gr.Request, mode: str, act: Callable[[Session], object]) -> Update:
+        """Act, and show what has become of list and chat."""
         session = session_of(self.controller, request)
         try:
             act(session)

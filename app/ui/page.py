@@ -25,6 +25,7 @@ from app.ui import (
     reply_settings,
     settings_panel,
     sharing,
+    undo,
 )
 from app.ui.theme import look as look
 from app.ui.visit import last_facts, pill_html, session_of
@@ -74,6 +75,7 @@ class _Page:
         with self.history.side:
             share = sharing.button()
         self.share = sharing.layout(share)
+        self.undo = undo.layout()
         self.width = gr.Number(0, visible=False, label="Window width")
 
     def wire(self, page: gr.Blocks) -> None:
@@ -95,6 +97,7 @@ class _Page:
         self.proof = proof.ProofWiring(self.controller, self.chat.thread, self.chat.notice)
         self.proof.wire()
         history.wire(outputs, self.follow)
+        undo.UndoWiring(self.controller, self.undo, self.chat, history).wire(outputs)
         share = sharing.ShareWiring(self.controller, self.share)
         share.wire()
         race.RaceWiring(self.controller, self.race, self.settings).wire(self.chat.mode)

@@ -16,6 +16,7 @@ STYLES = (
     "panel.css",
     "models.css",
     "share.css",
+    "undo.css",
 )
 SCRIPTS = ("page.js", "reading.js", "composer.js")
 SANS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "Noto Sans", "sans-serif")

@@ -30,7 +30,7 @@ def test_clear_delete_and_new(kit: Kit) -> None:
     tab = kit.owner()
     finish(kit.controller.desk.send(tab, "hello", OPTIONS))
     first = tab.conversation
-    kit.controller.clear(tab)
+    kit.controller.deleting.clear(tab)
     assert kit.controller.thread(tab).rows == ()
     assert kit.controller.thread(tab).conversation == first
     kit.controller.new(tab)
@@ -38,7 +38,7 @@ def test_clear_delete_and_new(kit: Kit) -> None:
     gate = kit.script.hold = threading.Event()
     job = kit.controller.desk.send(tab, "hello", OPTIONS)
     until(lambda: job.snapshot.text)
-    kit.controller.delete(tab, tab.conversation)
+    kit.controller.deleting.delete(tab, tab.conversation)
     gate.set()
     finish(job)
     assert kit.controller.thread(tab).rows == ()

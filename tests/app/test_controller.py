@@ -219,7 +219,7 @@ def test_what_is_deleted_serves_no_later_draft(kit: Kit, how: str) -> None:
     conversation = owner.conversation
     assert kit.engine.requests[-1].conversation == conversation
     if how == "clear":
-        kit.controller.clear(owner)
+        kit.controller.deleting.clear(owner)
     else:
-        kit.controller.delete(owner, conversation)
+        kit.controller.deleting.delete(owner, conversation)
     assert kit.engine.forgotten == [conversation]

@@ -16,6 +16,7 @@ from app.live import facts_from, fold
 from app.markup import Growing
 from app.records import StoredMessage
 from app.session import Session
+from app.spending import tokens_of
 from app.token_view import token_view
 from specdec.contract import ErrorInfo, Failed, Finished, Round, Sampling, Span, Started
 from specdec.errors import BusyError, HistoryError, SettingError
@@ -83,6 +84,15 @@ def test_the_token_limit_counts_anew_and_an_old_verdict_goes(kit: Kit) -> None:
     assert kit.controller.thread(tab).checks == {}
     assert can_go_on(again)
     assert kit.controller.thread(tab).system == "Be kind"
+
+
+def test_what_was_made_before_is_not_counted_again(kit: Kit) -> None:
+    tab = kit.owner()
+    finish(kit.controller.start())
+    first = finish(kit.controller.desk.send(tab, "hello", LIMITED))
+    row = kit.controller.thread(tab).rows[-1]
+    again = finish(kit.controller.desk.go_on(tab, row.id))
+    assert (tokens_of(first), tokens_of(again)) == (20, 20)
 
 
 def test_a_crash_leaves_a_reply_that_goes_on(tmp_path: Path) -> None:

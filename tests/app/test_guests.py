@@ -34,7 +34,7 @@ def test_only_the_owners_replies_use_and_fill_the_store_of_earlier_ones(kit: Kit
     assert {request.remember for request in kit.engine.requests} == {False}
     finish(kit.controller.desk.send(kit.owner(), "mine", OPTIONS))
     assert kit.engine.requests[-1].remember
-    kit.controller.clear(kit.guest())
+    kit.controller.deleting.clear(kit.guest())
     kit.controller.new(kit.guest())
     assert kit.engine.forgotten == []
 
@@ -45,7 +45,7 @@ def test_only_the_owners_replies_use_and_fill_the_store_of_earlier_ones(kit: Kit
         lambda c, s: c.chats.list(s),
         lambda c, s: c.chats.open(s, "x"),
         lambda c, s: c.chats.rename(s, "x", "y"),
-        lambda c, s: c.delete(s, "x"),
+        lambda c, s: c.deleting.delete(s, "x"),
         lambda c, s: c.load(s, "qwen3-32b", None),
         lambda c, s: c.models(s),
     ],

@@ -78,21 +78,47 @@ def test_the_reply_row_is_there_before_any_token(history: History) -> None:
     ]
 
 
-def test_clear_takes_the_messages_of_its_own_chat(history: History) -> None:
-    chat, other = history.create(), history.create()
-    history.add_turn(chat.id, "one")
-    history.add_turn(chat.id, "uno", after=0)
-    history.add_turn(other.id, "elsewhere")
-    history.clear(chat.id)
-    assert history.tree(chat.id) == []
-    assert len(history.messages(other.id)) == 2
+def test_cleared_messages_come_back_beside_what_was_said_since(history: History) -> None:
+    chat, other = history.create("kept").id, history.create().id
+    first, _ = history.add_turn(chat, "one")
+    edited, _ = history.add_turn(chat, "uno", after=0)
+    history.add_turn(other, "elsewhere")
+    hidden = history.hide_messages(chat)
+    assert history.tree(chat) == []
+    assert {c.id for c in history.conversations()} == {chat, other}
+    assert history.conversation(hidden) is None
+    assert history.search("uno") == []
+    since, _ = history.add_turn(chat, "since")
+    assert history.bring_back(hidden)
+    assert [m.content for m in history.messages(chat)] == ["uno", ""]
+    assert history.versions(chat)[edited.id] == (first.id, edited.id, since.id)
+    assert history.bring_back(hidden) is False
+    assert len(history.messages(other)) == 2
+
+
+def test_what_is_hidden_is_in_no_list_and_takes_nothing(history: History) -> None:
+    chat = history.create("Birds").id
+    _, reply = history.add_turn(chat, "wrens")
+    assert history.hide(chat)
+    assert history.hide(chat) is False
+    assert (history.conversations(), history.search("wrens")) == ([], [])
+    assert history.conversation(chat) is None
+    assert not history.rename(chat, "x")
+    assert not history.pin(chat, True)
+    assert not history.set_system(chat, "x")
+    with pytest.raises(HistoryError, match="deleted"):
+        history.add_turn(chat, "more")
+    assert history.update_message(reply.id, content="its end")  # a reply that was being stopped
+    assert history.bring_back(chat)
+    assert [m.content for m in history.messages(chat)] == ["wrens", "its end"]
+    assert history.conversations()[0].title == "Birds"
 
 
 def test_ids_are_not_used_twice(history: History) -> None:
     """A late update of a deleted reply must not land in the reply that replaced it."""
     chat = history.create()
     user, reply = history.add_turn(chat.id, "one")
-    history.clear(chat.id)
+    history.delete(history.hide_messages(chat.id))
     again, fresh = history.add_turn(chat.id, "one, edited")
     assert {again.id, fresh.id}.isdisjoint({user.id, reply.id})
     assert history.update_message(reply.id, content="late") is False

@@ -24,7 +24,7 @@ REFUSED = "A guest cannot do that."
         ("ModelsWiring.load", ["qwen2.5-coder-1.5b-instruct", "", "speculative"], {}),
         ("HistoryWiring.open", ["speculative"], {"id": "CHAT"}),
         ("HistoryWiring.rename", [], {"id": "CHAT", "title": "taken over"}),
-        ("HistoryWiring.remove", ["speculative"], {"id": "CHAT"}),
+        ("UndoWiring.remove", ["speculative"], {"id": "CHAT"}),
     ],
     ids=["load", "load a named one", "open", "rename", "remove"],
 )
@@ -59,8 +59,11 @@ def test_the_owner_may_do_all_that(kit: Kit) -> None:
         assert kit.history.conversations()[0].title == "renamed"
         assert owner.call("ModelsWiring.load", ["", "", "speculative"])[-1]["success"]
         assert len(kit.engine.loads) == 2
-        owner.call("HistoryWiring.remove", ["speculative"], {"id": tab.conversation})
+        told = owner.call("UndoWiring.remove", ["speculative"], {"id": tab.conversation})
+        assert "Deleted \\u201crenamed\\u201d." in owner.said(told)
         assert kit.history.conversations() == []
+        assert "words of the owner" in owner.said(owner.call("UndoWiring.undo", ["speculative"]))
+        assert kit.history.conversations()[0].title == "renamed"
 
 
 def test_settings_that_cannot_be_written_are_said_and_the_reply_is_shown(

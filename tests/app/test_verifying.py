@@ -146,9 +146,9 @@ def test_what_goes_ends_its_comparison(kit: Kit, monkeypatch: pytest.MonkeyPatch
     tab, controller = kit.owner(), kit.controller
     job = controller.verifier.start(tab, row.id)
     if way == "clear":
-        controller.clear(tab)
+        controller.deleting.clear(tab)
     elif way == "delete":
-        controller.delete(tab, tab.conversation)
+        controller.deleting.delete(tab, tab.conversation)
     elif way == "regenerate":
         controller.desk.regenerate(tab, Options(SAMPLING), row.id)
     else:

@@ -109,7 +109,6 @@ def test_conversations_are_listed_opened_and_deleted(serve: Serve, tab: Page) ->
             expect(tab.locator(".welcome")).to_be_visible()
     tab.locator("#chats .open", has_text="first").click()
     expect(tab.locator("#thread .turn.user")).to_contain_text("first question")
-    tab.on("dialog", lambda dialog: dialog.accept())
     item = tab.locator("#chats li", has_text="second")
     item.hover()
     item.locator("[data-act=delete]").click()
@@ -193,23 +192,24 @@ def test_models_shows_reasons_and_a_failed_load_keeps_the_conversation(
     expect(tab.locator("#thread .turn.user")).to_contain_text("hello")
 
 
-def test_clearing_asks_first_and_a_no_changes_nothing(
-    serve: Serve, tab: Page, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_cleared_or_deleted_is_brought_back(serve: Serve, tab: Page) -> None:
     served = serve()
     visit(tab, served)
     send(tab, "hello")
     settled(tab)
-    tab.once("dialog", lambda dialog: dialog.dismiss())
-    with tab.expect_request("**/queue/join*") as asked:
-        tab.click("#clear")
-    assert asked.value.post_data_json["data"] == [None]
-    tab.wait_for_timeout(1500)
-    assert "Traceback" not in capsys.readouterr().err
-    expect(tab.locator("#thread .turn")).to_have_count(2)
-    tab.once("dialog", lambda dialog: dialog.accept())
     tab.click("#clear")
     expect(tab.locator(".welcome")).to_be_visible()
+    expect(tab.get_by_role("status").filter(has_text="Cleared")).to_contain_text("“hello”")
+    tab.get_by_role("button", name="Undo").click()
+    expect(tab.locator("#thread .turn")).to_have_count(2)
+    expect(tab.locator(".toast")).to_have_count(0)
+    item = tab.locator("#chats li")
+    item.hover()
+    item.locator("[data-act=delete]").click()
+    expect(tab.locator("#chats li")).to_have_count(0)
+    tab.get_by_role("button", name="Undo").press("Enter")
+    expect(tab.locator("#thread .turn.user")).to_contain_text("hello")
+    expect(item).to_have_count(1)
 
 
 def test_regenerate_leaves_a_message_that_was_not_sent(serve: Serve, tab: Page) -> None:
