@@ -109,6 +109,12 @@ def whole(row: StoredMessage) -> str:
     return composed(attachments_of(row.request), row.content)
 
 
+def searched(row: StoredMessage) -> str:
+    """A stored message as it is searched: the words, then each file's name and text."""
+    files = attachments_of(row.request) if row.role == "user" else ()
+    return "\n".join([row.content, *(f"{file.name}\n{file.text}" for file in files)])
+
+
 def attachments_of(request: Mapping[str, Any]) -> tuple[Attachment, ...]:
     """What was stored with a message. Raises TypeError or ValueError for what was not ours."""
     return tuple(_checked(Attachment(**row)) for row in request.get(KEY, ()))

@@ -12,6 +12,7 @@ from app.attachments import Attachment, block, composed, read
 from app.chats import Chats
 from app.desk import Options
 from app.fit import Fit, fit
+from app.guests import Guests
 from app.records import StoredMessage
 from app.session import Session
 from app.transcript import prompt_of
@@ -26,9 +27,10 @@ MAX_WAITING = 40_000_000
 class Composer:
     """Every method may be called from any thread. Counting takes as long as the tokenizer does."""
 
-    def __init__(self, engine: ChatEngine, chats: Chats) -> None:
+    def __init__(self, engine: ChatEngine, chats: Chats, guests: Guests) -> None:
         self._engine = engine
         self._chats = chats
+        self._guests = guests
         self._trays: WeakSet[Tray] = WeakSet()
 
     def attach(self, session: Session, name: str, data: bytes) -> None:
@@ -49,7 +51,8 @@ class Composer:
             return None
         rows = [r for r in self._chats.thread(session, None).rows if not edited or r.id < edited]
         rows.append(StoredMessage(0, "", "user", composed(files, words)))
-        limit = prompt_limit(pair.context, options.sampling.max_tokens)
+        most = self._guests.cut(session.who, options.sampling).max_tokens
+        limit = prompt_limit(pair.context, most)
         try:
             messages = prompt_of(rows, options.system)
             return fit(self._engine.count_tokens, messages, limit, pair.context)

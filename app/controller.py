@@ -55,7 +55,7 @@ class Controller:
         self._line = Line(over=lambda job: guests.spent(job.who, tokens_of(job.snapshot)))
         self._loader = Loader(engine, settings)
         self.chats = Chats(history)
-        self.composer = Composer(engine, self.chats)
+        self.composer = Composer(engine, self.chats, guests)
         self.presets = Presets(settings.path.with_name("presets.json"))
         gone = self._sessions.gone
         self.verifier = Verifier(engine, self._line, self.chats, gone, guests)

@@ -142,10 +142,8 @@ class Desk:
             check()
             self._check_idle(session)
             self._verifier.drop(transcript.id, message)
-            request, place = (
-                replace(request, sampling=sampling),
-                Place(transcript, message, row.request),
-            )
+            request = replace(request, sampling=sampling)
+            place = Place(transcript, message, row.request)
             return self._put(session, request, place, begun(row), check)
 
     def show(self, session: Session, message: int) -> None:

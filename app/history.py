@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from app import hidden_rows, message_rows, search
-from app.attachments import title_from
+from app.attachments import searched, title_from
 from app.database import Database
 from app.message_rows import dump, touch
 from app.records import Conversation as Conversation
@@ -26,9 +26,15 @@ from app.records import title_of as title_of
 
 KEPT = "deleted IS NULL"
 ORDER = "ORDER BY pinned DESC, updated DESC, id"
+TEXT = (
+    "m.content || CASE m.role WHEN 'user' THEN (SELECT coalesce(char(10) || group_concat("
+    "json_extract(value, '$.name') || char(10) || json_extract(value, '$.text'), char(10)), '')"
+    " FROM json_each(m.request, '$.attachments')) ELSE '' END"
+)
+"""As `attachments.searched`: a message with the files that go with it."""
 HOLDS = (
     "(holds(c.title, ?) OR EXISTS (SELECT 1 FROM messages m"
-    " WHERE m.conversation = c.id AND holds(m.content, ?)))"
+    f" WHERE m.conversation = c.id AND holds({TEXT}, ?)))"
 )
 
 
@@ -273,11 +279,11 @@ class History:
         word = next((word for word in wanted if not search.holds(it.title, word)), None)
         if word is None:
             return Found(it, "")
-        found = [row for row in message_rows.shown(db, it.id) if search.holds(row.content, word)]
+        found = [row for row in message_rows.shown(db, it.id) if search.holds(searched(row), word)]
         if found:
-            return Found(it, search.excerpt(found[0].content, word))
-        rows = (row for row in message_rows.tree(db, it.id) if search.holds(row.content, word))
-        return Found(it, search.excerpt(next(rows).content, word), hidden=True)
+            return Found(it, search.excerpt(searched(found[0]), word))
+        rows = (row for row in message_rows.tree(db, it.id) if search.holds(searched(row), word))
+        return Found(it, search.excerpt(searched(next(rows)), word), hidden=True)
 
     def _set(self, conversation: str, column: str, value: str) -> bool:
         with self._database.transaction() as db:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from app import search
+from app.attachments import Attachment, to_request
 from app.history import History
 from app.ui.history_list import list_html
 from specdec.errors import SettingError
@@ -111,3 +112,18 @@ def test_a_thousand_turns_are_searched_at_once(history: History) -> None:
     history.add_turn(made, "the needle")
     (one,) = history.search("needle ipsum")
     assert one.conversation.id == made
+
+
+def test_attached_files_are_found_by_name_and_text(history: History) -> None:
+    """Also on a branch that is not shown, and never in what a reply's own request says."""
+    file = Attachment("budget.csv", 'rent, "heating"\nwater\n', 22, 9)
+    made = history.create().id
+    first, _ = history.add_turn(made, "what is it?", {"system": "gardens"}, sent=to_request([file]))
+    plain = chat(history, "nothing here")
+    for query in ("budget", "WATER", '"heating', "what rent"):
+        assert found(history, query) == [made]
+    assert history.search("heating")[0].excerpt == 'what is it? budget.csv rent, "heating" water'
+    history.add_turn(made, "another wording", after=first.parent)
+    assert history.search("heating")[0].hidden
+    assert found(history, "gardens") == []
+    assert found(history, "here") == [plain]
