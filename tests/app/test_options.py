@@ -15,15 +15,15 @@ def test_no_arguments_are_the_defaults() -> None:
 def test_every_option_is_read() -> None:
     line = (
         "--target a --draft ngram --device cpu --dtype float32 --draft-dtype int4 --weights packed"
-        " --port 0 --host ::1 --share --share-hours 2 --auth me:longenough --no-browser --offline --data-dir d"
-        " --no-venv"
+        " --port 0 --host ::1 --share --share-hours 2 --auth me:longenough"
+        " --no-browser --offline --data-dir d --no-venv"
         " --yes --no-ngram-store"
     )
     options = parse(line.split())
     default = LaunchOptions()
     assert options == LaunchOptions(
-        "a", "ngram", "cpu", "float32", "int4", "packed", False, 0, "::1", True, 2.0, "me:longenough",
-        False, True, "d", False, True,
+        "a", "ngram", "cpu", "float32", "int4", "packed", False, 0, "::1", True, 2.0,
+        "me:longenough", False, True, "d", False, True,
     )  # fmt: skip
     changed = [n for n in LaunchOptions.__slots__ if getattr(options, n) != getattr(default, n)]
     assert changed == list(LaunchOptions.__slots__)
