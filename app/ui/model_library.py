@@ -16,7 +16,7 @@ import gradio as gr
 from app import shelf_view, view
 from app.chats import owner_only
 from app.controller import Controller
-from app.model_shelf import narrowed
+from app.model_row import narrowed
 from app.session import Session
 from app.ui.visit import said, session_of
 from specdec.errors import SpecdecError
@@ -96,6 +96,7 @@ class LibraryWiring:
             "verify": lambda session, model: shelf.check(session, model),
             "mend": lambda session, model: shelf.mend(session, model),
             "remove": self._removed,
+            "forget": lambda session, model: shelf.forget(session, model),
             "use": self._used,
         }
         for name, act in acts.items():
