@@ -54,7 +54,7 @@ def layout() -> Library:
     with gr.Row(visible=False, elem_id="going") as going:
         progress = gr.HTML("", elem_id="fetching", js_on_load=None, apply_default_css=False)
         pause = gr.Button("Pause", elem_id="pause", scale=0, min_width=90)
-        cancel = gr.Button("Cancel", elem_id="cancel-fetch", scale=0, min_width=90)
+        cancel = gr.Button("Cancel and delete", elem_id="cancel-fetch", scale=0, min_width=170)
     notice = gr.HTML("", elem_id="shelf-notice", js_on_load=None, apply_default_css=False)
     search = gr.Textbox(
         "",
