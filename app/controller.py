@@ -15,6 +15,7 @@ from app.chats import Chats, Thread, owner_only
 from app.composer import Composer
 from app.deleting import Deleting
 from app.desk import Desk, Options
+from app.draft_gain import Record, records
 from app.errands import Errands
 from app.guests import Guests
 from app.history import History
@@ -152,6 +153,12 @@ class Controller:
         """The registry. Raises SettingError for a guest."""
         owner_only(session)
         return self._engine.models()
+
+    def draft_records(self, session: Session) -> dict[str, Record]:
+        """What earlier replies say of drafts for the loaded target. Raises SettingError."""
+        owner_only(session)
+        pair = self.status().pair
+        return records(self._history, pair.target.value) if pair else {}
 
     def phase(self) -> Phase | None:
         """Where a load stands, whoever asked for it; None when none runs."""

@@ -7,60 +7,26 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
 
 from app import hub_token
 from app.chats import owner_only
 from app.fetch_queue import FetchQueue, Task
+from app.hub_search import Found, ask_hub, row_of
+from app.model_row import Row, Where
 from app.session import Session
 from specdec import folder as files
 from specdec.carrier import Carrier, Errand
-from specdec.contract import ChatEngine, Choice
+from specdec.contract import ChatEngine, Choice, Memory
 from specdec.errors import SettingError, SourceError
 from specdec.hub_errors import page_of
-from specdec.memory import fits, free_memory, need_bytes, size_text, weight_bytes
-from specdec.pairing import AUTO, CONTEXT
+from specdec.memory import fits, free_memory, kv_bytes, need_bytes, size_text, weight_bytes
+from specdec.pairing import AUTO, CONTEXT, WITHOUT_FILES
 from specdec.persistent import discard
 from specdec.registry import Entry, load_registry
 from specdec.sources import Store
-
-Where = Literal["", "ours", "cache", "local", "shipped"]
-"""Where the files lie: nowhere, in our data folder, in the hub's own cache, in a folder of the
-user's, or beside the program."""
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One model. `disk` bytes are here, `left` of them from an unfinished download.
-
-    `fetch` is what a download brings, None where nobody knows yet; `exact` where it was read.
-    """
-
-    id: str
-    name: str
-    roles: tuple[str, ...]
-    where: Where
-    disk: int
-    left: int
-    fetch: int | None
-    exact: bool
-    licence: str | None
-    page: str
-    gated: bool
-    fits: Choice
-    loaded: bool
-    added: bool
-    damage: str
-    task: Task | None
-    words: str
-
-    @property
-    def here(self) -> bool:
-        """Whole and ready to load."""
-        return bool(self.where) and not self.damage
+from specdec.user_models import add_row, row_of_path, take_off
 
 
 class ModelShelf:
@@ -70,6 +36,7 @@ class ModelShelf:
         self._engine = engine
         self.data_dir = data_dir
         self.offline = offline
+        self._found: dict[str, Found] = {}  # of the last search of the hub
         self.queue = FetchQueue(lambda model, work: Carrier(Errand(data_dir, model, work, offline)))
 
     @cached_property
@@ -94,8 +61,9 @@ class ModelShelf:
         held = pair.memory if pair else None
         if held is None:
             return free_memory("cpu")
-        free = held.free if pair and pair.device.value.startswith("cuda") else free_memory("cpu")
-        return free + held.total
+        if pair and pair.device.value.startswith("cuda"):
+            return held.before
+        return free_memory("cpu") + held.weights + held.draft
 
     def disk_free(self) -> int:
         return shutil.disk_usage(self.data_dir).free
@@ -110,7 +78,7 @@ class ModelShelf:
         """
         owner_only(session)
         entry = self.entry(model)
-        if self.offline:
+        if self.offline and entry.gguf is None:
             raise SourceError("The program was started with --offline.", "Start without it.")
         if entry.gated and not hub_token.known():
             page = page_of(entry.repo or "")
@@ -166,6 +134,69 @@ class ModelShelf:
         self.store.remove(entry)
         return size
 
+    def add_path(self, session: Session, path: str) -> str:
+        """Put a folder, or a GGUF file (which is unpacked), on the list; its name.
+
+        Raises SpecdecError: one line that says what is wrong with it.
+        """
+        owner_only(session)
+        row = row_of_path(path)
+        model = add_row(self.data_dir, row)
+        if "gguf" in row:
+            self.queue.put(model)
+        return str(row["name"])
+
+    def ask_hub(self, session: Session, query: str) -> list[Found]:
+        """See `hub_search.ask_hub`. Raises SettingError for a guest, SourceError when offline."""
+        owner_only(session)
+        if self.offline:
+            raise SourceError("The program was started with --offline.", "Start without it.")
+        self._found = {found.repo: found for found in ask_hub(query)}
+        return list(self._found.values())
+
+    def add_repo(self, session: Session, repo: str) -> str:
+        """Put what was found on the list, at the revision that was seen; its name."""
+        owner_only(session)
+        found = self._found.get(repo)
+        if found is None or found.why:
+            raise SettingError(f"{repo} is not among what was found.", "Search the hub again.")
+        row = row_of(found)
+        add_row(self.data_dir, row)
+        return str(row["name"])
+
+    def forget(self, session: Session, model: str) -> None:
+        """Take one of the user's own off the list. Raises SourceError for the loaded one."""
+        owner_only(session)
+        if self.entry(model).id in self._loaded():
+            raise SourceError(f"{model} is loaded.", "Unload it first.")
+        self.queue.drop(model)
+        take_off(self.data_dir, model)
+
+    def keep_token(self, session: Session, token: str) -> None:
+        """See `hub_token.keep`. Raises SettingError for a guest."""
+        owner_only(session)
+        hub_token.keep(token)
+
+    def remove_token(self, session: Session) -> None:
+        """See `hub_token.remove`. Raises SettingError for a guest."""
+        owner_only(session)
+        hub_token.remove()
+
+    def plan(self, session: Session, target: str, draft: str) -> Memory | None:
+        """What a pair would take, by the estimates of the fit check; None where one is unknown."""
+        owner_only(session)
+        entry = self.entry(target)
+        weights, own = weight_bytes(entry, "bf16"), kv_bytes(entry.shape, CONTEXT)
+        if weights is None or own is None:
+            return None
+        if draft in ("", *WITHOUT_FILES):
+            return Memory(self.budget(), weights, 0, own)
+        other = self.entry(draft)
+        small = weight_bytes(other, "int4") if "head" not in other.roles else other.bytes
+        if small is None:
+            return None
+        return Memory(self.budget(), weights, small, own + (kv_bytes(other.shape, CONTEXT) or 0))
+
     def close(self) -> None:
         self.queue.close()
 
@@ -218,17 +249,3 @@ class ModelShelf:
             task=task,
             words=f"{entry.id} {entry.name} {entry.family} {entry.repo or ''} {roles}".lower(),
         )
-
-
-def narrowed(rows: list[Row], query: str) -> list[Row]:
-    """Those that hold every word of a search."""
-    words = query.lower().split()
-    return [row for row in rows if all(word in row.words for word in words)]
-
-
-def known(model: str, rows: list[Row]) -> Row:
-    """The row of a model. Raises SettingError."""
-    for row in rows:
-        if row.id == model:
-            return row
-    raise SettingError(f"There is no model {model!r}.", "Reload the page.")

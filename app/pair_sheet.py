@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 
 from app import bubbles, view
+from app.draft_gain import Record, told
+from app.memory_bar import bar
 from specdec.contract import DraftOption, ErrorInfo, ModelInfo, Pair, Phase, Status
+from specdec.pairing import WITHOUT_FILES
 
 CHOSEN = ""
 """Menu value that leaves the choice to the engine."""
@@ -19,8 +22,16 @@ DRAFTERS = (
 )
 
 
-def sheet(status: Status, at: Phase | None, error: ErrorInfo | None) -> str:
-    """The load that runs or failed, then every choice with its reason, then the drafts."""
+def sheet(
+    status: Status,
+    at: Phase | None,
+    error: ErrorInfo | None,
+    known: Mapping[str, Record] | None = None,
+) -> str:
+    """The load that runs or failed, memory, the drafts, then every choice with its reason.
+
+    `known` is what earlier replies say of drafts.
+    """
     parts = []
     if at is not None:
         parts.append(f'<div class="wait">{bubbles.progress(*view.phase(at))}</div>')
@@ -32,9 +43,11 @@ def sheet(status: Status, at: Phase | None, error: ErrorInfo | None) -> str:
     if status.state == "unloaded":
         parts.append(f'<p class="note info">{UNLOADED}</p>')
     if status.pair is not None:
+        if status.pair.memory is not None:
+            parts.append(bar(status.pair.memory, "Memory of the loaded pair"))
+        parts.append(_drafts(status.pair, known or {}))
         parts.append(_choices(status.pair))
         parts += [f'<p class="note info">{escape(_sentence(t))}</p>' for t in status.pair.notices]
-        parts.append(_drafts(status.pair.drafts))
     return f'<div class="sheet">{"".join(parts)}</div>'
 
 
@@ -73,22 +86,36 @@ def _choices(pair: Pair) -> str:
     )
 
 
-def _drafts(options: Sequence[DraftOption]) -> str:
-    if not options:
+def _drafts(pair: Pair, known: Mapping[str, Record]) -> str:
+    if not pair.drafts:
         return ""
+    rank = {"chosen": 0, "possible": 1, "rejected": 2}
     body = "".join(
-        f'<tr class="{o.verdict}"><th scope="row">{escape(o.name)}</th>'
+        f'<tr class="{o.verdict}" data-id="{escape(o.id)}" data-title="{escape(o.name)}">'
+        f'<th scope="row">{escape(o.name)}</th>'
         f'<td><span class="verdict-{o.verdict}">{o.verdict}</span></td>'
         f"<td>{_bytes(o)}</td>"
-        f"<td>{escape(o.reason)}</td></tr>"
-        for o in options
+        f"<td>{escape(told(o, pair, known))}</td>"
+        f"<td>{escape(o.reason)}</td><td>{_take(o)}</td></tr>"
+        for o in sorted(pair.drafts, key=lambda o: rank[o.verdict])
     )
     return (
         '<div class="table"><table><caption>Candidates for the draft</caption><thead><tr>'
         '<th scope="col">Draft</th><th scope="col">Verdict</th>'
-        '<th scope="col">Bytes read a step</th>'
-        f'<th scope="col">Reason</th></tr></thead><tbody>{body}</tbody></table></div>'
+        '<th scope="col">Bytes read a step</th><th scope="col">Gain</th>'
+        f'<th scope="col">Reason</th><th scope="col"></th></tr></thead><tbody>{body}</tbody>'
+        "</table></div>"
     )
+
+
+def _take(option: DraftOption) -> str:
+    if option.verdict == "chosen" or not option.usable:
+        return ""
+    text = "Use" if option.on_disk or option.id in WITHOUT_FILES else "Download and use"
+    if text != "Use" and option.verdict == "rejected":
+        return ""
+    label = escape(f"{text}: {option.name}")
+    return f'<button type="button" data-act="take" aria-label="{label}">{text}</button>'
 
 
 def _bytes(option: DraftOption) -> str:

@@ -7,7 +7,7 @@ from html import escape
 
 from app import bubbles, view
 from app.fetch_queue import Task
-from app.model_shelf import Row
+from app.model_row import Row
 from specdec.contract import Phase
 from specdec.integrity import Integrity
 
@@ -176,7 +176,7 @@ def _buttons(row: Row) -> list[str]:
         found.append(_button("verify", "Verify", name))
     if row.where == "ours" and not row.loaded:
         found.append(_button("remove", "Delete", name))
-    elif row.where == "local" and row.added and not row.loaded:
+    if row.added and row.where in ("local", "") and not row.loaded:
         found.append(_button("forget", "Take off the list", name))
     return found
 

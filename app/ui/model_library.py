@@ -16,7 +16,7 @@ import gradio as gr
 from app import shelf_view, view
 from app.chats import owner_only
 from app.controller import Controller
-from app.model_shelf import narrowed
+from app.model_row import narrowed
 from app.session import Session
 from app.ui.visit import said, session_of
 from specdec.errors import SpecdecError
@@ -54,7 +54,7 @@ def layout() -> Library:
     with gr.Row(visible=False, elem_id="going") as going:
         progress = gr.HTML("", elem_id="fetching", js_on_load=None, apply_default_css=False)
         pause = gr.Button("Pause", elem_id="pause", scale=0, min_width=90)
-        cancel = gr.Button("Cancel", elem_id="cancel-fetch", scale=0, min_width=90)
+        cancel = gr.Button("Cancel and delete", elem_id="cancel-fetch", scale=0, min_width=170)
     notice = gr.HTML("", elem_id="shelf-notice", js_on_load=None, apply_default_css=False)
     search = gr.Textbox(
         "",
@@ -96,6 +96,7 @@ class LibraryWiring:
             "verify": lambda session, model: shelf.check(session, model),
             "mend": lambda session, model: shelf.mend(session, model),
             "remove": self._removed,
+            "forget": lambda session, model: shelf.forget(session, model),
             "use": self._used,
         }
         for name, act in acts.items():

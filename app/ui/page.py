@@ -18,6 +18,8 @@ from app.ui import (
     chat,
     composer,
     history_list,
+    hub_finder,
+    model_access,
     model_library,
     presets,
     proof,
@@ -71,6 +73,8 @@ class _Page:
                     self.models = settings_panel.layout()
                 with gr.Tab("All models", id="all"):
                     self.library = model_library.layout()
+                    self.finder = hub_finder.layout()
+                    self.access = model_access.layout()
         self.settings = reply_settings.layout()
         with self.history.side:
             share = sharing.button()
@@ -107,6 +111,9 @@ class _Page:
             self.controller, self.library, self.loading.watch
         )
         self.shelving.wire(self.chat.mode, self.loading.outputs())
+        self.accessing = model_access.AccessWiring(self.controller, self.access)
+        found = hub_finder.FinderWiring(self.controller, self.finder)
+        added = (self.accessing.wire(), found.wire(self.library.search))
         self._wire_settings()
         self.presets = presets.PresetWiring(self.controller, self.settings.presets)
         self.presets.wire(self._controls())
@@ -135,13 +142,14 @@ class _Page:
             **quiet,
         )
         arrived.then(share.follow, None, share.outputs, concurrency_limit=None, **quiet)
-        arrived.then(
-            self.watch_shelf,
-            [self.library.search, self.chat.mode],
-            [*_components(self.library), *self.loading.outputs()],
-            concurrency_limit=None,
-            **quiet,
-        )
+        for event in (arrived, *added):
+            event.then(
+                self.watch_shelf,
+                [self.library.search, self.chat.mode],
+                [*_components(self.library), *self.loading.outputs(), self.access.state],
+                concurrency_limit=None,
+                **quiet,
+            )
         page.unload(self.leave)
 
     def _wire_settings(self) -> None:
@@ -238,6 +246,8 @@ class _Page:
     ) -> AsyncIterator[Update]:
         """The list of models, and a download that goes on."""
         session = session_of(self.controller, request)
+        if session.role == "owner":
+            yield {self.access.state: self.accessing.state_html()}
         async for update in self.shelving.watch(session, query, mode):
             yield update
 

@@ -9,12 +9,16 @@ from typing import Any
 
 import gradio as gr
 
-from app import pair_sheet
+from app import bubbles, pair_sheet
+from app.chats import owner_only
 from app.controller import Controller
+from app.memory_bar import bar
 from app.session import Session
 from app.settings import LONGEST_IDLE
+from app.shelf_view import going_html
 from app.ui.visit import said, session_of
-from specdec.errors import SpecdecError
+from specdec.errors import SettingError, SpecdecError
+from specdec.pairing import WITHOUT_FILES
 
 Update = dict[Any, Any]
 EVERY_S = 0.25
@@ -29,7 +33,13 @@ class Models:
     load: Any
     unload: Any
     idle: Any
+    plan: Any
     sheet: Any
+
+
+BIND = """
+window.specdec.bind(element, (act, data) => { if (act === 'take') trigger('take', data); });
+"""
 
 
 def layout() -> Models:
@@ -39,7 +49,8 @@ def layout() -> Models:
         draft = gr.Dropdown([("Choose for this target", "")], value="", label="Draft")
         load = gr.Button("Load", variant="primary", elem_id="load", scale=0, min_width=110)
         unload = gr.Button("Unload", elem_id="unload", scale=0, min_width=110)
-    sheet = gr.HTML("", elem_id="sheet", js_on_load=None, apply_default_css=False)
+    plan = gr.HTML("", elem_id="plan", js_on_load=None, apply_default_css=False)
+    sheet = gr.HTML("", elem_id="sheet", js_on_load=BIND, apply_default_css=False)
     idle = gr.Number(
         None,
         label="Unload after minutes without a message",
@@ -49,7 +60,7 @@ def layout() -> Models:
         maximum=LONGEST_IDLE,
         elem_id="idle",
     )
-    return Models(target, draft, load, unload, idle, sheet)
+    return Models(target, draft, load, unload, idle, plan, sheet)
 
 
 class ModelsWiring:
@@ -70,12 +81,61 @@ class ModelsWiring:
         chosen = [parts.target, parts.draft, mode]
         parts.load.click(self.load, chosen, self.outputs(), concurrency_limit=None, **quiet)
         parts.unload.click(self.unload, mode, self.outputs(), concurrency_limit=None, **quiet)
+        pick = [parts.target, parts.draft]
+        gr.on([part.input for part in pick], self.plan, pick, parts.plan, **quiet)
+        parts.sheet.take(self.take, mode, self.outputs(), concurrency_limit=None, **quiet)
         parts.idle.change(self.keep_idle, parts.idle, parts.sheet, **quiet)
 
     def outputs(self) -> list[Any]:
         """What a load may change."""
         parts = self.parts
-        return [self.pill, parts.sheet, parts.target, parts.draft, parts.load, parts.unload]
+        changed = [parts.plan, parts.sheet, parts.target, parts.draft, parts.load, parts.unload]
+        return [self.pill, *changed]
+
+    def plan(self, target: str, draft: str, request: gr.Request) -> str:
+        """What the pair in the menus would take, before it is loaded."""
+        session = session_of(self.controller, request)
+        pair = self.controller.status().pair
+        target = target or (pair.target.value if pair else "")
+        if not target:
+            return ""
+        try:
+            need = self.controller.model_shelf.plan(session, target, draft)
+        except SpecdecError as error:
+            return said(error)
+        title = "Memory of the pair in the menus, estimated"
+        unknown = '<p class="quiet">How much memory it takes is known once its files are here.</p>'
+        return bar(need, title) if need else unknown
+
+    async def take(
+        self, event: gr.EventData, mode: str, request: gr.Request
+    ) -> AsyncIterator[Update]:
+        """Use a draft with the loaded target; one that is not here is downloaded first."""
+        session, draft = session_of(self.controller, request), str(event.id)
+        shelf, pair = self.controller.model_shelf, self.controller.status().pair
+        try:
+            owner_only(session)
+            if pair is None:
+                raise SettingError("No target is loaded.", "Load one first.")
+            target = pair.target.value
+            option = next((o for o in pair.drafts if o.id == draft), None)
+            if option is None or option.on_disk or draft in WITHOUT_FILES:
+                self.controller.load(session, target, draft)
+            else:
+                shelf.download(
+                    session, draft, lambda: void(self.controller.load(session, target, draft))
+                )
+        except SpecdecError as error:
+            yield {self.parts.sheet: said(error) + self.sheet(session)}
+            return
+        while (task := shelf.queue.tasks().get(draft)) is not None and task.going:
+            going = going_html(task, option.name if option else draft)
+            yield {self.parts.plan: going}
+            await asyncio.sleep(EVERY_S)
+        failed = task.error if task is not None and option and not option.on_disk else None
+        yield {self.parts.plan: bubbles.error(failed) if failed else ""}
+        async for update in self.watch(session, mode):
+            yield update
 
     async def unload(self, mode: str, request: gr.Request) -> AsyncIterator[Update]:
         """Give the memory back, after the reply that is being made."""
@@ -133,7 +193,9 @@ class ModelsWiring:
         if session.role != "owner":
             return ""
         controller = self.controller
-        return pair_sheet.sheet(controller.status(), controller.phase(), controller.load_error())
+        status = controller.status()
+        known = controller.draft_records(session) if status.pair else {}
+        return pair_sheet.sheet(status, controller.phase(), controller.load_error(), known)
 
     def update(self, session: Session, mode: str) -> Update:
         """Everything the tab shows; nothing for a guest."""
@@ -153,6 +215,10 @@ class ModelsWiring:
             self.parts.target: gr.update(choices=targets, value=_known(target, targets)),
             self.parts.draft: gr.update(choices=drafts, value=_known(draft, drafts)),
         }
+
+
+def void(_: object) -> None:
+    """A call whose result nobody wants."""
 
 
 def _known(value: str, entries: list[tuple[str, str]]) -> str:

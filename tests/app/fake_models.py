@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specdec.contract import Choice, DraftOption, ModelInfo, Pair, Phase
+from specdec.contract import Choice, DraftOption, Memory, ModelInfo, Pace, Pair, Phase
 
 MIB = 2**20
 
@@ -36,6 +36,8 @@ def make_pair(target: str, draft: str, runner: str = "static", exact: bool = Tru
             )
             for id, name, why, size, on_disk in drafts
         ),
+        memory=Memory(12_400 * 10**6, 269 * 10**6, 0, 94 * 10**6),
+        pace=Pace(0.030, tuple(0.030 + 0.001 * k for k in range(9)), ((draft, 0.004),)),
         notices=("Third-party mirror of HuggingFaceTB/SmolLM2-135M-Instruct, sha256 checked.",),
     )
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from app.fetch_queue import Task
-from app.model_shelf import ModelShelf, Row, known
+from app.model_row import Row, known
+from app.model_shelf import ModelShelf
 from tests.app.desk_kit import Kit, until
 from tests.specdec.store_kit import FakeHub, model_folder, safetensors, serve
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from app.model_shelf import narrowed
+from app.model_row import narrowed
 from specdec.errors import SettingError, SourceError, UnknownModelError
 from tests.app.desk_kit import finish, until
 from tests.app.shelf_kit import HELD, ShelfKit, shelf_kit

@@ -1,0 +1,75 @@
+"""Asks the hub for models, when somebody presses for it, and says which this program can run.
+
+Nothing here is asked of anybody unless a person asks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from specdec.errors import SettingError, SourceError
+
+MOST = 20
+"""Results; a longer list says little more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One repository. `why` says what is against it, "" where nothing is known to be."""
+
+    repo: str
+    revision: str
+    gated: bool
+    licence: str
+    why: str
+
+
+def ask_hub(query: str) -> list[Found]:
+    """The most fetched first. Raises SettingError for no words, SourceError where no answer came.
+
+    The token goes along, where there is one: it shows what is private to its owner.
+    """
+    if not query.strip():
+        raise SettingError("There is nothing to look for.", "Write a name into the search first.")
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HTTPError
+
+    try:
+        rows = HfApi().list_models(
+            search=query.strip(), sort="downloads", limit=MOST, full=True, fetch_config=True
+        )
+        return [judged(row) for row in rows]
+    except (HTTPError, OSError) as error:
+        raise SourceError(
+            "The hub does not answer, so only the models listed here can be searched.",
+            "Try again when the network is there.",
+        ) from error
+
+
+def judged(info: Any) -> Found:
+    """What its tags and its config say; the files themselves are looked at when they come."""
+    tags = set(info.tags or ())
+    names = list((info.config or {}).get("architectures") or ())
+    why = ""
+    if "custom_code" in tags:
+        why = "brings code of its own, which is never run here"
+    elif "safetensors" not in tags:
+        why = "no safetensors weights" + ("; add its GGUF file by path" if "gguf" in tags else "")
+    elif names and not any(str(name).endswith("ForCausalLM") for name in names):
+        why = f"not a model that writes text ({names[0]})"
+    elif not info.sha:
+        why = "the hub names no revision to pin"
+    licence = next((t.removeprefix("license:") for t in tags if t.startswith("license:")), "")
+    return Found(info.id, info.sha or "", bool(info.gated), licence, why)
+
+
+def row_of(found: Found) -> dict[str, Any]:
+    """Its row for the user's registry, pinned to the revision that was seen."""
+    from specdec.user_models import slug
+
+    name = found.repo.rpartition("/")[2]
+    row = {"id": slug(name), "name": name, "family": found.repo.partition("/")[0]}
+    row |= {"repo": found.repo, "revision": found.revision}
+    known = {"licence": found.licence} if found.licence else {}
+    return {**row, "roles": ["target", "draft"], "gated": found.gated, **known}
