@@ -33,26 +33,50 @@ WELCOME = (
 
 def thread(shown: Thread) -> str:
     """The stored turns; the reply being written is left to `live`."""
+    return frame(shown, turns(shown))
+
+
+def turns(shown: Thread) -> list[str]:
+    """Each of them by itself."""
     beside = {} if shown.writing else shown.versions  # while one is written all stays as it is
     last = None if shown.writing or not shown.rows else shown.rows[-1].id
     cut = cut_of(shown.rows)
-    turns, told = [], ()  # type: tuple[list[str], tuple[str, ...]]
+    drawn, told = [], ()  # type: tuple[list[str], tuple[str, ...]]
     for row in shown.rows:
         others = beside.get(row.id, ())
         if row.id == shown.writing:
             continue
         if row.role == "user":
-            turns.append(cut_line(cut, row.id) + user(row, others))
+            drawn.append(cut_line(cut, row.id) + user(row, others))
         else:
             check, opened = shown.checks.get(row.id), row.id in shown.opened
             unfinished = row.id == last and can_go_on(row)
-            turns.append(reply(row, check, opened, others, told, unfinished))
+            drawn.append(reply(row, check, opened, others, told, unfinished))
             told = notices(row)
-    inside = "".join(turns) or ("" if shown.writing else WELCOME)
+    return drawn
+
+
+def frame(shown: Thread, drawn: Sequence[str]) -> str:
+    """Turns as one log."""
+    inside = "".join(drawn) or ("" if shown.writing else WELCOME)
     return (
         f'<div class="thread" role="log" aria-live="off" aria-label="Conversation" '
         f'data-conversation="{escape(shown.conversation)}">{inside}</div>'
     )
+
+
+def further(drawn: Sequence[str]) -> str:
+    """Turns below such a log."""
+    if not drawn:
+        return ""
+    return f'<div class="thread more" role="log" aria-live="polite">{"".join(drawn)}</div>'
+
+
+def settled(shown: Thread, drawn: Sequence[str]) -> int:
+    """How many turns will look the same when more follow: those above what the model last read."""
+    cut = cut_of(shown.rows)
+    above = [row.id < cut.first for row in shown.rows if row.id != shown.writing] if cut else []
+    return sum(above) or len(drawn)
 
 
 def user(row: StoredMessage, beside: Sequence[int] = ()) -> str:

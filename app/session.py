@@ -29,6 +29,7 @@ class Session:
     `search` is what the list is narrowed to, `opened` the replies whose tokens are shown,
     `unfinished`: a reply or a comparison went on when the tab was last drawn. `who` is the login
     behind the tab, "owner" or a guest's name: limits count by it. `ended`: it may do nothing more.
+    `drawn` is how much of the conversation the tab shows for good (`app.ui.halves`).
     """
 
     key: str
@@ -39,6 +40,7 @@ class Session:
     opened: set[int] = field(default_factory=set)
     unfinished: bool = False
     ended: bool = False
+    drawn: tuple[int, int, str] = (0, 0, "")
     passing: Passing = field(init=False)
     tray: Tray = field(default_factory=Tray)
 
@@ -87,6 +89,7 @@ class Sessions:
             session = self._open.pop(key, None)
             if session is None:
                 return
+            session.drawn = (0, 0, "")  # what was sent last may not have arrived
             self._parked[key] = (session, self._clock())
             if not any(_party(s) == _party(session) for s in self._open.values()):
                 self._left[_party(session)] = self._clock()

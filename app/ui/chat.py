@@ -13,14 +13,13 @@ import gradio as gr
 
 from app import attachment_view, bubbles
 from app.attachments import attachments_of
-from app.chats import Thread
 from app.controller import Controller
 from app.desk import Options
 from app.line import Job
 from app.live import Facts, Live
 from app.markup import Growing
 from app.session import Session
-from app.ui import composer_layout
+from app.ui import composer_layout, halves
 from app.ui.reply_settings import ReplySettings, options_of
 from app.ui.versions import VersionsWiring
 from app.ui.visit import last_facts, pill_html, said, session_of
@@ -49,6 +48,7 @@ class Chat:
     """Its components. `edited` holds the id of the message being edited, 0 = none."""
 
     thread: Any
+    tail: Any
     live: Any
     notice: Any
     fit: Any
@@ -68,13 +68,11 @@ def layout() -> Chat:
     """Turns above, message box below; both wait for `page.arrive`, which knows their values."""
     with gr.Column(elem_id="chat"):
         with gr.Column(elem_id="scroller"):
-            thread = gr.HTML(
-                bubbles.thread(Thread()), elem_id="thread", js_on_load=BIND, apply_default_css=False
-            )
+            turns = halves.layout(BIND)
             live = gr.HTML("", elem_id="live", js_on_load=None, apply_default_css=False)
         composer = composer_layout.layout()
     edited = gr.State(0)
-    return Chat(thread=thread, live=live, edited=edited, **composer)
+    return Chat(thread=turns.head, tail=turns.tail, live=live, edited=edited, **composer)
 
 
 class ChatWiring:
@@ -90,6 +88,7 @@ class ChatWiring:
     ) -> None:
         self.controller = controller
         self.chat = chat
+        self.turns = halves.Halves(chat.thread, chat.tail)
         self.settings = settings
         self.pill = pill
         self.others = others
@@ -105,9 +104,10 @@ class ChatWiring:
             [chat.box, chat.edited, *controls],
             **follow,
         )
-        chat.thread.regenerate(self.regenerate, controls, **follow)
-        gr.on([chat.thread.edit], self.edit, None, outputs, **quiet)
-        VersionsWiring(self.controller, chat, self).wire(outputs, controls)
+        for part in self.turns.both:
+            part.regenerate(self.regenerate, controls, **follow)
+            gr.on([part.edit], self.edit, None, outputs, **quiet)
+        VersionsWiring(self.controller, chat, self).wire(self.turns.both, outputs, controls)
         chat.cancel_edit.click(self.cancel_edit, None, outputs, **quiet)
         chat.stop.click(self.stop, None, None, **quiet)
 
@@ -197,7 +197,7 @@ class ChatWiring:
         comparing = any(check.step != "done" for check in thread.checks.values())
         session.unfinished = writing or comparing
         return {
-            self.chat.thread: bubbles.thread(thread),
+            **self.turns.update(session, thread),
             self.chat.live: gr.skip() if writing else "",
             self.chat.notice: "",
             self.chat.fit: "",

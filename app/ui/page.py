@@ -98,7 +98,7 @@ class _Page:
         outputs = [*_components(self.chat), self.pill, self.history.chats]
         outputs.remove(self.chat.mode)
         self.chatting.wire(outputs)
-        self.proof = proof.ProofWiring(self.controller, self.chat.thread, self.chat.notice)
+        self.proof = proof.ProofWiring(self.controller, self.chatting.turns, self.chat.notice)
         self.proof.wire()
         history.wire(outputs, self.follow)
         undo.UndoWiring(self.controller, self.undo, self.chat, history).wire(outputs)

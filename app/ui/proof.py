@@ -7,11 +7,11 @@ from typing import Any
 
 import gradio as gr
 
-from app import bubbles
 from app.check import Check
 from app.controller import Controller
 from app.line import Job
 from app.session import Session
+from app.ui.halves import Halves
 from app.ui.visit import said, session_of
 from specdec.errors import SpecdecError
 
@@ -21,23 +21,25 @@ Update = dict[Any, Any]
 class ProofWiring:
     """Handlers of the two buttons, which are part of the thread's HTML."""
 
-    def __init__(self, controller: Controller, thread: Any, notice: Any) -> None:
+    def __init__(self, controller: Controller, turns: Halves, notice: Any) -> None:
         self.controller = controller
-        self.thread = thread
+        self.turns = turns
         self.notice = notice
 
     def wire(self) -> None:
         """Attach the handlers."""
         quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
-        self.thread.verify(
-            self.verify,
-            None,
-            [self.thread, self.notice],
-            concurrency_limit=None,
-            trigger_mode="multiple",  # the click that stops it comes while it goes on
-            **quiet,
-        )
-        self.thread.tokens(self.tokens, None, [self.thread], **quiet)
+        both = self.turns.both
+        for part in both:
+            part.verify(
+                self.verify,
+                None,
+                [*both, self.notice],
+                concurrency_limit=None,
+                trigger_mode="multiple",  # the click that stops it comes while it goes on
+                **quiet,
+            )
+            part.tokens(self.tokens, None, [*both], **quiet)
 
     async def verify(self, request: gr.Request, event: gr.EventData) -> AsyncIterator[Update]:
         """Compare one reply with plain decoding; a second click stops it."""
@@ -61,14 +63,13 @@ class ProofWiring:
         """Show where a reply's tokens came from, or no longer."""
         session = session_of(self.controller, request)
         session.opened ^= {int(event.id)}
-        return {self.thread: bubbles.thread(self.controller.thread(session))}
+        return self.turns.update(session, self.controller.thread(session))
 
     async def follow(self, session: Session, job: Job[Check]) -> AsyncIterator[Update]:
         """Show where a comparison stands, until the tab shows another conversation."""
         place = self.controller.chats.place(session)
         async for _ in self.controller.verifier.watch(job):
             if self.controller.chats.place(session) != place:
-                yield {self.thread: gr.skip()}
+                yield {self.turns.head: gr.skip()}
                 return
-            thread = bubbles.thread(self.controller.thread(session))
-            yield {self.thread: thread}
+            yield self.turns.update(session, self.controller.thread(session))

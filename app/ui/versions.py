@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Protocol
 
 import gradio as gr
@@ -39,12 +39,12 @@ class VersionsWiring:
         self.chat = chat
         self.chatting = chatting
 
-    def wire(self, outputs: list[Any], controls: list[Any]) -> None:
-        """Attach the handlers; the first of the controls is the mode."""
+    def wire(self, parts: Sequence[Any], outputs: list[Any], controls: list[Any]) -> None:
+        """Attach the handlers to the parts of the thread; the first control is the mode."""
         quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
-        thread = self.chat.thread
-        thread.show(self.show, [*controls[:1], self.chat.edited], outputs, **quiet)
-        thread.go_on(self.go_on, controls, outputs, concurrency_limit=None, **quiet)
+        for part in parts:
+            part.show(self.show, [*controls[:1], self.chat.edited], outputs, **quiet)
+            part.go_on(self.go_on, controls, outputs, concurrency_limit=None, **quiet)
 
     def show(self, event: gr.EventData, mode: str, edited: int, request: gr.Request) -> Update:
         """Another version of a message, with what follows it; an edit under way ends."""

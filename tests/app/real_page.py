@@ -58,7 +58,7 @@ class Visitor:
         return json.dumps([m.get("output") for m in messages])
 
     def _number(self, name: str) -> int:
-        (number,) = (i for i, fn in self.page.fns.items() if _name(fn.fn) == name)
+        number, *_ = (i for i, fn in self.page.fns.items() if _name(fn.fn) == name)
         return int(number)
 
 
