@@ -109,6 +109,13 @@
     requestAnimationFrame(() => document.querySelector("#search input, #search textarea")?.focus());
   }
 
+  // What is asked for before gradio has put its part on the page is done when it is there.
+  function whenThere(id, act, end = Date.now() + 5000) {
+    const part = document.getElementById(id);
+    if (part) act(part);
+    else if (Date.now() < end) requestAnimationFrame(() => whenThere(id, act, end));
+  }
+
   document.addEventListener("keydown", (event) => {
     const typing = event.target.closest("input, textarea, [contenteditable], dialog");
     if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
@@ -116,7 +123,7 @@
       search();
     } else if (event.key === "Escape" && !event.isComposing && !event.defaultPrevented
       && !event.target.closest("dialog, #search, #drawer, #race, #models, [role=listbox]")) {
-      document.getElementById("stop")?.click();
+      if (document.querySelector("#live .turn")) document.getElementById("stop")?.click();
     } else if (event.key === "?" && !typing) {
       help();
     }
@@ -163,8 +170,8 @@
   wait.observe(document.documentElement, { childList: true, subtree: true });
 
   // A part of the page as a dialog: the browser keeps the focus in it, and Esc closes it.
-  function dialog(id, name) {
-    const part = document.getElementById(id);
+  const dialog = (id, name) => whenThere(id, (part) => show(part, name));
+  function show(part, name) {
     let frame = part.closest("dialog");
     if (!frame) {
       frame = document.createElement("dialog");

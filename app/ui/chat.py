@@ -21,6 +21,7 @@ from app.markup import Growing
 from app.session import Session
 from app.ui import composer_layout, halves
 from app.ui.reply_settings import ReplySettings, options_of
+from app.ui.seen import lasting, seen
 from app.ui.versions import VersionsWiring
 from app.ui.visit import last_facts, pill_html, said, session_of
 from specdec.errors import SpecdecError
@@ -111,6 +112,7 @@ class ChatWiring:
         chat.cancel_edit.click(self.cancel_edit, None, outputs, **quiet)
         chat.stop.click(self.stop, None, None, **quiet)
 
+    @lasting
     async def send(
         self, request: gr.Request, text: str, edited: int, mode: str, *values: Any
     ) -> AsyncIterator[Update]:
@@ -129,6 +131,7 @@ class ChatWiring:
         async for update in self.start_reply(request, mode, values, start, sent):
             yield update
 
+    @lasting
     async def regenerate(
         self, request: gr.Request, event: gr.EventData, mode: str, *values: Any
     ) -> AsyncIterator[Update]:
@@ -202,9 +205,9 @@ class ChatWiring:
             self.chat.notice: "",
             self.chat.fit: "",
             self.chat.attached: attachment_view.chips(session.tray.items()),
-            self.chat.send: gr.update(visible=not writing),
-            self.chat.stop: gr.update(visible=writing),
-            self.chat.cancel_edit: gr.update(visible=False),
+            self.chat.send: seen(not writing),
+            self.chat.stop: seen(writing),
+            self.chat.cancel_edit: seen(False),
             self.chat.meter: self.meter(last),
             self.pill: pill_html(self.controller, mode, last),
             **self.others(session),
@@ -232,7 +235,7 @@ class ChatWiring:
             self.chat.box: gr.update(value=row.content, autofocus=True),
             self.chat.edited: row.id,
             self.chat.notice: EDITING,
-            self.chat.cancel_edit: gr.update(visible=True),
+            self.chat.cancel_edit: seen(True),
         }
 
     def cancel_edit(self, request: gr.Request) -> Update:
@@ -243,5 +246,5 @@ class ChatWiring:
             self.chat.box: "",
             self.chat.edited: 0,
             self.chat.notice: "",
-            self.chat.cancel_edit: gr.update(visible=False),
+            self.chat.cancel_edit: seen(False),
         }

@@ -7,6 +7,7 @@ from typing import Any
 import gradio as gr
 
 from app.attachments import MAX_FILE
+from app.ui.seen import HIDDEN
 
 OPEN_DRAWER = "() => document.querySelector('#drawer .toggle-button').click()"
 CLIP = (
@@ -46,7 +47,7 @@ def layout() -> dict[str, Any]:
             )
             send = gr.Button("Send", variant="primary", elem_id="send", scale=0, min_width=84)
             stop = gr.Button(
-                "Stop", variant="stop", elem_id="stop", visible=False, scale=0, min_width=84
+                "Stop", variant="stop", elem_id="stop", visible=HIDDEN, scale=0, min_width=84
             )
         with gr.Row(elem_id="under"):
             mode = gr.Radio(
@@ -59,7 +60,7 @@ def layout() -> dict[str, Any]:
                 elem_id="mode",
             )
             cancel_edit = gr.Button(
-                "Cancel editing", size="sm", visible=False, elem_id="cancel-edit", scale=0
+                "Cancel editing", size="sm", visible=HIDDEN, elem_id="cancel-edit", scale=0
             )
             meter = gr.HTML("", elem_id="meter", js_on_load=None, apply_default_css=False)
             tune = gr.Button("Reply settings", size="sm", elem_id="tune", scale=0)

@@ -18,6 +18,7 @@ from app.chats import owner_only
 from app.controller import Controller
 from app.model_row import narrowed
 from app.session import Session
+from app.ui.seen import lasting
 from app.ui.visit import said, session_of
 from specdec.errors import SpecdecError
 
@@ -120,6 +121,7 @@ class LibraryWiring:
         except SpecdecError as error:
             return {self.parts.shelf: said(error)}
 
+    @lasting
     async def pause(self, query: str, mode: str, request: gr.Request) -> AsyncIterator[Update]:
         """Stop what runs; what came is kept."""
 
@@ -131,6 +133,7 @@ class LibraryWiring:
         async for update in self._do(request, query, mode, act):
             yield update
 
+    @lasting
     async def cancel(self, query: str, mode: str, request: gr.Request) -> AsyncIterator[Update]:
         """Stop what runs; what came of a download goes."""
 
@@ -181,6 +184,7 @@ class LibraryWiring:
     def _handler(self, name: str, act: Act) -> Callable[..., AsyncIterator[Update]]:
         """What a button of the list does, on the model it stands beside."""
 
+        @lasting
         async def handler(
             event: gr.EventData, query: str, mode: str, request: gr.Request
         ) -> AsyncIterator[Update]:

@@ -29,6 +29,7 @@ from app.ui import (
     sharing,
     undo,
 )
+from app.ui.seen import lasting
 from app.ui.theme import look as look
 from app.ui.visit import last_facts, pill_html, session_of
 from app.view import Label
@@ -218,6 +219,7 @@ class _Page:
         chosen = next((chat for chat in known if chat.id == named), latest)
         session.conversation = chosen.id if chosen else ""
 
+    @lasting
     async def follow(self, mode: str, request: gr.Request) -> AsyncIterator[Update]:
         """Watch the reply or the comparison of the conversation shown, if one goes on."""
         session = session_of(self.controller, request)
@@ -241,6 +243,7 @@ class _Page:
         async for update in self.loading.watch(session, mode):
             yield update
 
+    @lasting
     async def watch_shelf(
         self, query: str, mode: str, request: gr.Request
     ) -> AsyncIterator[Update]:

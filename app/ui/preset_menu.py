@@ -8,6 +8,7 @@ from typing import Any
 import gradio as gr
 
 from app.preset_file import MAX_FILE
+from app.ui.seen import HIDDEN
 
 BIND = """
 element.addEventListener('change', async (event) => {
@@ -52,8 +53,8 @@ def layout() -> PresetMenu:
         )
         state = gr.HTML("", elem_id="preset-state", js_on_load=None, apply_default_css=False)
         with gr.Row(elem_id="preset-acts"):
-            back = gr.Button("Set back", size="sm", visible=False, min_width=80)
-            update = gr.Button("Save changes", size="sm", visible=False, min_width=80)
+            back = gr.Button("Set back", size="sm", visible=HIDDEN, min_width=80)
+            update = gr.Button("Save changes", size="sm", visible=HIDDEN, min_width=80)
         with gr.Accordion("Your presets", open=False, visible=False) as manage:
             name = gr.Textbox(label="Name of a preset", max_lines=1, elem_id="preset-name")
             with gr.Row():
@@ -62,7 +63,7 @@ def layout() -> PresetMenu:
                 delete = gr.Button("Delete", size="sm", min_width=60)
             files = gr.HTML("", elem_id="preset-files", js_on_load=BIND, apply_default_css=False)
         told = gr.HTML("", elem_id="preset-told", js_on_load=None, apply_default_css=False)
-        undo = gr.Button("Undo", size="sm", visible=False, elem_id="preset-undo")
+        undo = gr.Button("Undo", size="sm", visible=HIDDEN, elem_id="preset-undo")
     before = gr.State(None)
     return PresetMenu(
         menu, state, back, update, manage, name, save, rename, delete, files, told, undo, before

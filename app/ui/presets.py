@@ -18,6 +18,7 @@ from app.presets import applied, differences, is_built_in
 from app.session import Session
 from app.ui import reply_settings
 from app.ui.preset_menu import PresetMenu
+from app.ui.seen import seen
 from app.ui.visit import said, session_of
 from specdec.errors import SettingError, SpecdecError
 
@@ -77,8 +78,8 @@ class PresetWiring:
         changeable = session.role == "owner" and not is_built_in(chosen.name)
         return {
             self.parts.state: state_html(chosen.name, found),
-            self.parts.back: gr.update(visible=bool(found)),
-            self.parts.update: gr.update(visible=bool(found) and changeable),
+            self.parts.back: seen(bool(found)),
+            self.parts.update: seen(bool(found) and changeable),
         }
 
     def compare(self, request: gr.Request, name: str, *values: Any) -> Update:
@@ -192,7 +193,7 @@ class PresetWiring:
     def _told(self, text: str, before: dict[str, Any] | None) -> Update:
         return {
             self.parts.told: f'<p class="quiet" role="status">{escape(text)}</p>' if text else "",
-            self.parts.undo: gr.update(visible=before is not None),
+            self.parts.undo: seen(before is not None),
             self.parts.before: before,
         }
 

@@ -14,6 +14,7 @@ from app.controller import Controller
 from app.guests import HOURS, LIMITS, GuestLimits
 from app.session import Session
 from app.sharing import ShareView
+from app.ui.seen import HIDDEN, seen
 from app.ui.visit import said, session_of
 from specdec.errors import SettingError, SpecdecError
 
@@ -52,7 +53,7 @@ def layout(button: Any) -> Share:
     with gr.Row(elem_id="shared"):
         strip = gr.HTML("", elem_id="shared-text", js_on_load=None, apply_default_css=False)
         stop = gr.Button(
-            "End sharing", elem_id="shared-end", size="sm", scale=0, min_width=110, visible=False
+            "End sharing", elem_id="shared-end", size="sm", scale=0, min_width=110, visible=HIDDEN
         )
     with gr.Column(elem_id="share-sheet", visible=False) as column:
         gr.HTML("<h2>Share this model</h2>", js_on_load=None, apply_default_css=False)
@@ -72,7 +73,7 @@ def layout(button: Any) -> Share:
         notice = gr.HTML("", js_on_load=None, apply_default_css=False)
         with gr.Row(elem_id="share-acts"):
             close = gr.Button("Close", elem_id="share-close", min_width=90)
-            end = gr.Button("End sharing", variant="stop", elem_id="share-end", visible=False)
+            end = gr.Button("End sharing", variant="stop", elem_id="share-end", visible=HIDDEN)
             begin = gr.Button("Make a public link", variant="primary", elem_id="share-begin")
     return Share(
         strip, stop, button, column, sheet, notice, options, hours, limits, begin, end, close
@@ -163,14 +164,14 @@ class ShareWiring:
         off = view.state == "off"
         return {
             parts.strip: share_sheet.strip(view),
-            parts.stop: gr.update(visible=not off),
+            parts.stop: seen(not off),
             parts.open: gr.update(value="Share" if off else "Shared"),
             parts.column: gr.update(visible=True),
             parts.sheet: share_sheet.sheet(view),
             parts.notice: "",
-            parts.options: gr.update(visible=off),
-            parts.begin: gr.update(visible=off),
-            parts.end: gr.update(visible=not off),
+            parts.options: seen(off),
+            parts.begin: seen(off),
+            parts.end: seen(not off),
         }
 
 

@@ -12,6 +12,7 @@ from app.desk import Options
 from app.line import Job
 from app.live import Live
 from app.session import Session
+from app.ui.seen import lasting
 from app.ui.visit import said, session_of
 from specdec.errors import SpecdecError
 
@@ -56,6 +57,7 @@ class VersionsWiring:
         ended = self.chatting.cancel_edit(request) if edited else {}
         return {**ended, **self.chatting.shown(session, mode)}
 
+    @lasting
     async def go_on(
         self, request: gr.Request, event: gr.EventData, mode: str, *values: Any
     ) -> AsyncIterator[Update]:

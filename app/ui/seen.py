@@ -1,0 +1,46 @@
+"""Parts of the page that come and go.
+
+gradio 6.31 puts a part with `visible=False` on the page only when it is shown. Where two answers
+come at once it may never do so: Stop was missing under a reply. These are there from the start.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Literal
+
+import gradio as gr
+
+Update = dict[Any, Any]
+Handler = Callable[..., AsyncIterator[Update]]
+
+HIDDEN: Literal["hidden"] = "hidden"
+"""What `visible` is at first: drawn, and not seen."""
+
+
+def seen(on: bool) -> Any:
+    """The update that shows such a part, or hides it."""
+    return gr.update(visible=True if on else HIDDEN)
+
+
+def lasting(handler: Handler) -> Handler:
+    """A handler that says again, with each update, what it showed or hid before.
+
+    gradio 6.31's page changes the answer before in place when the next one comes, also where the
+    one before is not drawn yet: what is not said again is lost. An answer that only skips stays so.
+    """
+
+    @functools.wraps(handler)
+    async def wrapped(*args: Any) -> AsyncIterator[Update]:
+        said: Update = {}
+        async for update in handler(*args):
+            said |= {part: change for part, change in update.items() if _only_shows(change)}
+            skips = all(change == gr.skip() for change in update.values())
+            yield update if skips else {**said, **update}
+
+    return wrapped
+
+
+def _only_shows(change: Any) -> bool:
+    return isinstance(change, dict) and change.keys() == {"__type__", "visible"}
