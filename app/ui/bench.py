@@ -13,7 +13,7 @@ from app.bench_plan import MOST_RUNS, MOST_TOKENS
 from app.bench_view import BenchView
 from app.controller import Controller
 from app.line import Job
-from app.ui.seen import HIDDEN, lasting, seen
+from app.ui.seen import lasting
 from app.ui.visit import said, session_of
 from specdec import prompt_sets
 from specdec.errors import SpecdecError
@@ -68,7 +68,7 @@ def layout() -> BenchTab:
             )
             go = gr.Button("Measure", variant="primary", elem_id="bench-go", scale=0, min_width=110)
             stop = gr.Button(
-                "Stop", variant="stop", elem_id="bench-stop", visible=HIDDEN, scale=0, min_width=110
+                "Stop", variant="stop", elem_id="bench-stop", visible=False, scale=0, min_width=110
             )
         board = gr.HTML(
             bench_board.EMPTY, elem_id="bench-board", js_on_load=None, apply_default_css=False
@@ -149,7 +149,7 @@ class BenchWiring:
 
     async def _follow(self, job: Job[BenchView]) -> AsyncIterator[Update]:
         go, stop = self.parts.go, self.parts.stop
-        busy: Update = {go: seen(False), stop: seen(True)}
+        busy: Update = {go: gr.update(visible=False), stop: gr.update(visible=True)}
         async for now in self.controller.benches.watch(job):
             yield {**busy, self.parts.board: bench_board.board(now)}
-        yield {go: seen(True), stop: seen(False)}
+        yield {go: gr.update(visible=True), stop: gr.update(visible=False)}

@@ -14,7 +14,6 @@ from app.line import Job
 from app.race_prompts import joined
 from app.series import MOST_RUNS, SeriesView
 from app.ui.reply_settings import ReplySettings, options_of
-from app.ui.seen import HIDDEN, seen
 from app.ui.visit import said, session_of
 from specdec import prompt_sets
 from specdec.contract import Mode
@@ -84,7 +83,7 @@ def layout() -> Race:
             )
             go = gr.Button("Race", variant="primary", elem_id="go", scale=0, min_width=110)
             stop = gr.Button(
-                "Stop", variant="stop", elem_id="race-stop", visible=HIDDEN, scale=0, min_width=110
+                "Stop", variant="stop", elem_id="race-stop", visible=False, scale=0, min_width=110
             )
         board = gr.HTML(race_board.EMPTY, elem_id="board", js_on_load=None, apply_default_css=False)
         with gr.Row(elem_id="race-on", visible=False) as on:
@@ -185,16 +184,16 @@ class RaceWiring:
     async def _follow(self, job: Job[SeriesView]) -> AsyncIterator[Update]:
         parts = self.parts
         busy: Update = {  # in each update: of two that come at once gradio shows the last
-            parts.go: seen(False),
-            parts.stop: seen(True),
+            parts.go: gr.update(visible=False),
+            parts.stop: gr.update(visible=True),
             parts.on: gr.update(visible=False),
         }
         yield {**busy, parts.message: ""}
         async for now in self.controller.races.watch(job):
             yield {**busy, parts.board: series_board.board(now)}
         yield {
-            parts.go: seen(True),
-            parts.stop: seen(False),
+            parts.go: gr.update(visible=True),
+            parts.stop: gr.update(visible=False),
             parts.on: gr.update(visible=job.snapshot.now.outcome is not None),
         }
 

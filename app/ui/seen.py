@@ -1,7 +1,8 @@
 """Parts of the page that come and go.
 
-gradio 6.31 puts a part with `visible=False` on the page only when it is shown. Where two answers
-come at once it may never do so: Stop was missing under a reply. These are there from the start.
+gradio 6.31 puts a part with `visible=False` on the page only when it is shown, and that takes it a
+moment. What must be at hand at once is there from the start instead, `HIDDEN`; not in a tab that
+was not opened yet or in a part that is not shown, where such an update is lost.
 """
 
 from __future__ import annotations

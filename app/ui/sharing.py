@@ -73,7 +73,7 @@ def layout(button: Any) -> Share:
         notice = gr.HTML("", js_on_load=None, apply_default_css=False)
         with gr.Row(elem_id="share-acts"):
             close = gr.Button("Close", elem_id="share-close", min_width=90)
-            end = gr.Button("End sharing", variant="stop", elem_id="share-end", visible=HIDDEN)
+            end = gr.Button("End sharing", variant="stop", elem_id="share-end", visible=False)
             begin = gr.Button("Make a public link", variant="primary", elem_id="share-begin")
     return Share(
         strip, stop, button, column, sheet, notice, options, hours, limits, begin, end, close
@@ -169,9 +169,9 @@ class ShareWiring:
             parts.column: gr.update(visible=True),
             parts.sheet: share_sheet.sheet(view),
             parts.notice: "",
-            parts.options: seen(off),
-            parts.begin: seen(off),
-            parts.end: seen(not off),
+            parts.options: gr.update(visible=off),
+            parts.begin: gr.update(visible=off),
+            parts.end: gr.update(visible=not off),
         }
 
 
