@@ -75,6 +75,6 @@ def test_options_of_the_start_are_known() -> None:
     options = set(re.findall(r"`(--[a-z-]+)", section))
     assert "--share" in options
     values = {"--data-dir": ["d"], "--dtype": ["bfloat16"], "--target": ["x"]}
-    values["--weights"] = ["packed"]
+    values |= {"--weights": ["packed"], "--share-hours": ["2"]}
     for option in options:
         parse([option, *values.get(option, [])])

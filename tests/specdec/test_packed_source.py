@@ -83,7 +83,7 @@ def test_a_local_folder_may_bring_its_own(tmp_path: Path) -> None:
     mine = entry(folder=folder)
     with pytest.raises(SourceError, match=PACKED) as caught:
         store(tmp_path).ready(mine, silent, packed=True)
-    assert "Copy that file" in caught.value.hint
+    assert "Copy it there" in caught.value.hint
     (folder / PACKED).write_bytes(b"GGUF")
     assert store(tmp_path).ready(mine, silent, packed=True).packed == folder / PACKED
 
