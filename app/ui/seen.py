@@ -28,8 +28,8 @@ def seen(on: bool) -> Any:
 def lasting(handler: Handler) -> Handler:
     """A handler that says again, with each update, what it showed or hid before.
 
-    gradio 6.31's page changes the answer before in place when the next one comes, also where the
-    one before is not drawn yet: what is not said again is lost. An answer that only skips stays so.
+    gradio 6.31's page lost what was shown once in half the runs (docs/log.md); it seems to change
+    an answer in place when the next one comes, drawn or not. An answer that only skips stays so.
     """
 
     @functools.wraps(handler)
