@@ -126,10 +126,6 @@ class History:
         """False when the conversation is gone."""
         return self._set(conversation, "system", system)
 
-    def set_settings(self, conversation: str, settings: Mapping[str, Any]) -> bool:
-        """False when the conversation is gone."""
-        return self._set(conversation, "settings", dump(settings))
-
     def delete(self, conversation: str) -> bool:
         """Delete it with its messages, overwriting their bytes; False when already gone."""
         with self._database.transaction() as db:

@@ -149,7 +149,7 @@ class BenchWiring:
 
     async def _follow(self, job: Job[BenchView]) -> AsyncIterator[Update]:
         go, stop = self.parts.go, self.parts.stop
-        busy: Update = {go: gr.update(visible=False), stop: gr.update(visible=True)}
+        yield {go: gr.update(visible=False), stop: gr.update(visible=True)}
         async for now in self.controller.benches.watch(job):
-            yield {**busy, self.parts.board: bench_board.board(now)}
+            yield {self.parts.board: bench_board.board(now)}
         yield {go: gr.update(visible=True), stop: gr.update(visible=False)}

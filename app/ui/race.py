@@ -14,6 +14,7 @@ from app.line import Job
 from app.race_prompts import joined
 from app.series import MOST_RUNS, SeriesView
 from app.ui.reply_settings import ReplySettings, options_of
+from app.ui.seen import lasting
 from app.ui.visit import said, session_of
 from specdec import prompt_sets
 from specdec.contract import Mode
@@ -145,6 +146,7 @@ class RaceWiring:
         """What the box holds for an example."""
         return joined(tuple(self.by_kind[kind])) if example == ALL else example
 
+    @lasting
     async def run(
         self,
         request: gr.Request,
@@ -169,6 +171,7 @@ class RaceWiring:
         async for update in self._follow(job):
             yield update
 
+    @lasting
     async def go_on(self, request: gr.Request, message: str) -> AsyncIterator[Update]:
         """Send the next message to both lanes."""
         session = session_of(self.controller, request)
@@ -183,14 +186,14 @@ class RaceWiring:
 
     async def _follow(self, job: Job[SeriesView]) -> AsyncIterator[Update]:
         parts = self.parts
-        busy: Update = {  # in each update: of two that come at once gradio shows the last
+        yield {
             parts.go: gr.update(visible=False),
             parts.stop: gr.update(visible=True),
             parts.on: gr.update(visible=False),
+            parts.message: "",
         }
-        yield {**busy, parts.message: ""}
         async for now in self.controller.races.watch(job):
-            yield {**busy, parts.board: series_board.board(now)}
+            yield {parts.board: series_board.board(now)}
         yield {
             parts.go: gr.update(visible=True),
             parts.stop: gr.update(visible=False),

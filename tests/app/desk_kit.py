@@ -18,6 +18,15 @@ from specdec.contract import Sampling
 from tests.app.fake_engine import FakeEngine, Script
 
 
+class Clock:
+    """Seconds that pass when the test says so."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 class Kit:
     """A controller with its parts in reach. Closed by the fixture that makes it."""
 

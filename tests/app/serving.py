@@ -8,9 +8,10 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import gradio as gr
 import httpx
@@ -19,6 +20,18 @@ from app import ports
 from app.access import Access
 from app.security import role_of
 from app.server import Server, make_site
+
+
+def walk_routes(routes: Sequence[Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """(method, path) of every route, those of routers and mounted applications included."""
+    for route in routes:
+        if inner := getattr(route, "original_router", None):
+            yield from walk_routes(inner.routes, prefix)
+        elif getattr(route, "methods", None):
+            for method in route.methods:
+                yield method, prefix + route.path
+        else:
+            yield from walk_routes(route.routes, prefix + route.path)
 
 
 @dataclass

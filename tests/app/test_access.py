@@ -6,13 +6,7 @@ import pytest
 
 from app.access import ATTEMPTS, MAX_SESSIONS, REFILL_S, SESSION_S, Access, make_logins
 from specdec.errors import BusyError
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.app.desk_kit import Clock
 
 
 @pytest.fixture

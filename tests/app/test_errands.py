@@ -11,18 +11,11 @@ from app.errands import LINGER_S, Errands
 from app.loader import Loader
 from specdec.contract import ChatRequest, Message, Sampling
 from specdec.errors import UnknownModelError
-from tests.app.desk_kit import Kit, finish, held, until
+from tests.app.desk_kit import Clock, Kit, finish, held, until
 from tests.app.fake_models import make_pair
 
 ASKED = ChatRequest((Message("user", "hello"),), Sampling(max_tokens=40))
 MODEL = "smollm2-135m-instruct"
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
 
 from app.security import GUEST_PATHS
+from tests.app.serving import walk_routes
 from tests.app.share_kit import Shared, sharing
 
 Route = tuple[str, str]
@@ -39,22 +40,11 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
 def routes(served: Shared) -> list[Route]:
     """(method, address) of every route of the application, with "x" for what varies."""
     app: Any = served.server.site.gate.app
-    found = {(method, re.sub(r"\{[^}]*\}", "x", path)) for method, path in _walk(app.routes)}
+    found = {(method, re.sub(r"\{[^}]*\}", "x", path)) for method, path in walk_routes(app.routes)}
     paths = {path for _, path in found}
     assert len(paths) > 40, "the walk no longer sees gradio's routes"
     assert {"/v1/completions", "/chats", "/health", "/gradio_api/upload"} <= paths
     return sorted(found)
-
-
-def _walk(routes: Sequence[Any], prefix: str = "") -> Iterator[Route]:
-    for route in routes:
-        if inner := getattr(route, "original_router", None):
-            yield from _walk(inner.routes, prefix)
-        elif getattr(route, "methods", None):
-            for method in route.methods:
-                yield method, prefix + route.path
-        else:
-            yield from _walk(getattr(route, "routes", ()), prefix + route.path)
 
 
 def test_without_a_login_no_route_answers_whatever_the_method(served: Shared) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from app.login import COOKIE
 from app.security import MAX_BODY, role_of
 from app.server import make_site
 from tests.app.desk_kit import Kit
-from tests.app.serving import Served, Visits, serving, small_page
+from tests.app.serving import Served, Visits, serving, small_page, walk_routes
 
 OPEN_TO_GUESTS = ("/", "/config", "/health", "/theme.css", "/gradio_api/info")
 OWNER_ONLY = ("/gradio_api/file=nothing", f"/chats/{'0' * 32}.md", f"/chats/{'0' * 32}.json",
@@ -46,21 +46,10 @@ def all_routes(folder: Path) -> list[tuple[str, str]]:
     ours = (make_api(kit.controller), make_downloads(kit.controller))
     site = make_site(small_page(Visits()), Access(make_logins()), dict, routers=ours)
     kit.close()
-    found = sorted(set(_walk(site.gate.app.routes)))  # type: ignore[attr-defined]
+    found = sorted(set(walk_routes(site.gate.app.routes)))  # type: ignore[attr-defined]
     assert len(found) > 49, "the walk no longer sees gradio's routes"
     assert {("POST", "/v1/chat/completions"), ("GET", "/measured/{id}.{form}")} <= set(found)
     return found
-
-
-def _walk(routes: Sequence[Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    for route in routes:
-        if inner := getattr(route, "original_router", None):
-            yield from _walk(inner.routes, prefix)
-        elif getattr(route, "methods", None):
-            for method in route.methods:
-                yield method, prefix + route.path
-        else:
-            yield from _walk(route.routes, prefix + route.path)
 
 
 def test_no_route_answers_without_a_login(shared: Served, tmp_path: Path) -> None:
