@@ -56,6 +56,15 @@ def test_on_a_phone_the_list_folds_away_after_a_choice(serve: Serve, tab: Page) 
     visit(tab, served)
     send(tab, "hello")
     settled(tab)
+    for state in ("on", "busy", "warn", "bad"):  # the status leaves the last tab free, always
+        tab.evaluate(
+            "state => { document.querySelector('.pill').className = 'pill ' + state }", state
+        )
+        pill = tab.locator(".pill").bounding_box()
+        last = tab.get_by_role("tab", name="Models").bounding_box()
+        assert pill is not None
+        assert last is not None
+        assert last["x"] + last["width"] <= pill["x"]
     tab.click("#history .toggle-button")
     expect(tab.locator("#history.open")).to_be_visible()
     tab.locator("#chats .open").click()
