@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 
 from specdec.errors import DeviceError
-from specdec.linear import Form, has_fbgemm, has_onednn
+from specdec.linear import Form, has_fbgemm, multiplies
 from specdec.pair import Choice
 
 DTYPES = {
@@ -49,21 +49,16 @@ def choose(device: str | None = None, dtype: str | None = None) -> DeviceChoice:
 
 def form_of(device: torch.device, dtype: torch.dtype) -> tuple[Form, str]:
     """How matrices of `dtype` are kept unquantised on `device`, and why if not as they are."""
-    if device.type != "cpu" or dtype == torch.float32 or cpu_multiplies(dtype):
+    if device.type != "cpu":
+        return "dense", ""
+    if multiplies(dtype):
+        return "onednn", "" if dtype == torch.float32 else "matrices are packed for oneDNN"
+    if dtype == torch.float32:
         return "dense", ""
     missing = f"this CPU has no {SHORT[dtype]} instructions"
     if has_fbgemm():
         return "fp16", f"{missing}, so matrices are packed for fbgemm"
     return "dense", f"{missing}, so several rows at once are slow"
-
-
-def cpu_multiplies(dtype: torch.dtype) -> bool:
-    """Whether this CPU multiplies bf16 or fp16 matrices in hardware (AVX512, AMX, or Arm's)."""
-    if not has_onednn():
-        return False
-    if dtype == torch.bfloat16:
-        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
-    return bool(torch.ops.mkldnn._is_mkldnn_fp16_supported())
 
 
 def _device(name: str | None) -> tuple[torch.device, str]:
@@ -106,7 +101,7 @@ def _dtype(device: torch.device, name: str | None) -> tuple[torch.dtype, str]:
         return torch.float16, "this GPU has no bf16"
     if device.type == "mps":
         return _mps_dtype(device)
-    if cpu_multiplies(torch.bfloat16):
+    if multiplies(torch.bfloat16):
         return torch.bfloat16, "this CPU multiplies bf16 in hardware"
     return torch.bfloat16, "as published: half the bytes of fp32 for each token"
 

@@ -70,7 +70,11 @@ def target_form(files: Files, where: DeviceChoice, weights: str | None = None) -
         return "files" if stays else memory_form(where.dtype)
     if weights == "int8":
         return "quanto"
-    return "fbgemm" if where.form == "fp16" else memory_form(where.dtype)
+    if where.form == "fp16":
+        return "fbgemm"
+    if where.form == "onednn" and where.dtype.itemsize == 2:
+        return "onednn"
+    return memory_form(where.dtype)
 
 
 def need_bytes(

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from specdec.errors import DeviceError, LoadError
 
-Form = Literal["dense", "int4", "int8", "fp16"]
+Form = Literal["dense", "onednn", "int4", "int8", "fp16"]
 
 GROUP = 32
 """Weights that share one scale and minimum; the block size of GGUF's Q4 kinds too."""
@@ -66,7 +66,11 @@ class Dense:
 
 @dataclass(frozen=True, slots=True)
 class OneDnn:
-    """fp32 on a CPU, reordered for oneDNN: 4 to 16 rows cost about the same (docs/log.md)."""
+    """Reordered for oneDNN: fp32 on any CPU, half precision on one that multiplies it.
+
+    4 to 16 rows cost about what one does, and one row of bf16 a third of what `F.linear` takes,
+    which reads the plain order (docs/log.md).
+    """
 
     packed: Tensor  # opaque
     bias: Tensor | None
@@ -75,7 +79,7 @@ class OneDnn:
 
     @classmethod
     def pack(cls, weight: Tensor, bias: Tensor | None) -> OneDnn:
-        """Reorder `weight` (fp32 [N, K]); the caller drops the plain copy."""
+        """Reorder `weight` [N, K]; the caller drops the plain copy."""
         packed = torch.ops.mkldnn._reorder_linear_weight(weight, PACK_ROWS)
         return cls(packed, bias, weight.shape[1], weight.nbytes)
 
@@ -239,9 +243,18 @@ def can_pack_int4(weight: Tensor) -> bool:
     return weight.device.type == "cpu" and weight.shape[1] % GROUP == 0
 
 
-def uses_onednn(device: torch.device, dtype: torch.dtype) -> bool:
-    """True where dense matrices are packed for oneDNN: fp32 on a CPU that has it."""
-    return device.type == "cpu" and dtype == torch.float32 and has_onednn()
+def multiplies(dtype: torch.dtype) -> bool:
+    """Whether this CPU multiplies matrices of `dtype` in hardware, half ones by AVX512, AMX or Arm.
+
+    False where this torch was built without oneDNN, which does it.
+    """
+    if not has_onednn():
+        return False
+    if dtype == torch.bfloat16:
+        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    if dtype == torch.float16:
+        return bool(torch.ops.mkldnn._is_mkldnn_fp16_supported())
+    return dtype == torch.float32
 
 
 def has_onednn() -> bool:
@@ -266,6 +279,6 @@ def make(weight: Tensor, bias: Tensor | None, form: Form) -> Linear:
         return Int8.pack(weight, bias)
     if form in ("fp16", "int8"):
         return Fp16.pack(weight, bias)
-    if uses_onednn(weight.device, weight.dtype):
+    if form == "onednn":
         return OneDnn.pack(weight, bias)
     return Dense(weight, bias)

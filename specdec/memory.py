@@ -14,12 +14,13 @@ import psutil
 from specdec.registry import Entry
 from specdec.shape import Shape
 
-Form = Literal["fp32", "bf16", "fp16", "fbgemm", "int8", "int4", "quanto", "files"]
-"""How weights are kept; "fbgemm" is bf16 in fbgemm's order, on a CPU that does not multiply it;
-"quanto" is layers in 8 bits and the rest in bf16; "files" is as quantised files hold them."""
+Form = Literal["fp32", "bf16", "fp16", "onednn", "fbgemm", "int8", "int4", "quanto", "files"]
+"""How weights are kept; "onednn" and "fbgemm" are half precision in the order of one of these, on a
+CPU that multiplies it and on one that does not; "quanto" is layers in 8 bits and the rest in bf16;
+"files" is as quantised files hold them."""
 
 _BYTES = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0, "fbgemm": 2.0, "int8": 1.25, "int4": 0.625}
-_BYTES |= {"quanto": 1.25, "files": 0.625}  # where neither shape nor file is known
+_BYTES |= {"onednn": 2.0, "quanto": 1.25, "files": 0.625}  # where neither shape nor file is known
 """Bytes a step reads of a weight; int4 in groups of 32 with a bf16 scale and zero each: 1/2 + 4/32.
 Of int8 about a quarter, what reads an MLP, stays in fp16."""
 
@@ -77,6 +78,8 @@ def weight_bytes(entry: Entry, form: Form) -> int | None:
         if form == "int4":  # everything packed, and the embedding once more to look rows up in
             packed = shape.decoder(shape.experts or 1) or 0
             return int((packed + embedding) * _BYTES["int4"]) + embedding * 2
+        if form == "onednn" and not shape.experts:
+            return 2 * ((shape.decoder(shape.experts or 1) or 0) + 2 * embedding)
         if form == "quanto":
             layers = shape.decoder(shape.experts or 1) or 0
             return layers + 2 * (shape.parameters - layers)

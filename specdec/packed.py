@@ -14,8 +14,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from specdec import blocks
-from specdec.device import cpu_multiplies
-from specdec.linear import GROUP, Int4, Linear
+from specdec.linear import GROUP, Int4, Linear, multiplies
 
 BAND = 1024
 """Rows dequantised at a time, a multiple of every layout: no second copy of a matrix is held."""
@@ -77,7 +76,7 @@ class Packed:
         return self.few(x) if len(x) < self.many_from else self._many(x)
 
     def _many(self, x: Tensor) -> Tensor:
-        dtype = torch.bfloat16 if cpu_multiplies(torch.bfloat16) else torch.float32
+        dtype = torch.bfloat16 if multiplies(torch.bfloat16) else torch.float32
         wide, rows = x.to(dtype), self.few.rows
         y = torch.empty(len(x), rows, dtype=x.dtype)
         for start in range(0, rows, BAND):
@@ -155,7 +154,7 @@ def many_from() -> int:
     """Rows of x from which dequantising pays on this CPU (docs/log.md); never in unknown order."""
     if layout() is None:
         return 1 << 30
-    return MANY if cpu_multiplies(torch.bfloat16) else MANY_FP32
+    return MANY if multiplies(torch.bfloat16) else MANY_FP32
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ def begin(head: DraftHead, folder: Path, shape: Shape) -> None:
 
 
 def _weight(matrix: Linear) -> Tensor:
-    assert isinstance(matrix, Dense)  # bf16 on a CPU is not packed
+    assert isinstance(matrix, Dense)  # as asked for above
     return matrix.weight
 
 

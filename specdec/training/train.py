@@ -13,8 +13,8 @@ from pathlib import Path
 
 import torch
 
-from specdec.device import cpu_multiplies
 from specdec.errors import EngineError
+from specdec.linear import multiplies
 from specdec.training import acceptance, checkpoint
 from specdec.training.acceptance import Acceptance
 from specdec.training.checkpoint import Place
@@ -184,7 +184,7 @@ class Trainer:
         """bf16 products where the device has them; parameters stay in fp32."""
         kind = self._device.type
         has = kind == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
-        has = has or (kind == "cpu" and cpu_multiplies(torch.bfloat16))
+        has = has or (kind == "cpu" and multiplies(torch.bfloat16))
         return torch.autocast(kind, torch.bfloat16, enabled=has)
 
     def _loss(self) -> float | None:
