@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from specdec import threads
 from specdec.runner import fit_vocab, prefill_chunk
 
 
@@ -52,7 +53,8 @@ class FallbackScorer:
         border = (start // self.chunk + 1) * self.chunk
         if not ids or start + len(ids) > min(border, self.capacity):
             raise ValueError(f"prefill of {len(ids)} tokens at {start}: the chunk ends at {border}")
-        self._append(ids, rows=1)
+        with threads.all_of_them():
+            self._append(ids, rows=1)
 
     def score(self, ids: Sequence[int]) -> Tensor:
         if not 1 <= len(ids) <= self.room():

@@ -6,12 +6,13 @@ Knows scorers and a clock; nothing of drafts or of who asks.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from time import perf_counter
 
 import torch
 
+from specdec import threads
 from specdec.loading import Model
 from specdec.pair import Choice
 from specdec.runner import STEP
@@ -76,12 +77,35 @@ def reading_seconds(scorer: Scorer, repeats: int = 2) -> float:
 def choose_runner(model: Model, width: int, capacity: int, vocab: int) -> RunnerChoice:
     """Measure the plain and the exact runner on a short cache and choose; the reason has figures.
 
-    The exact one pads a call to the next number of rows that the self-test found even. Raises
-    DeviceError when the model computes no numbers.
+    The exact one pads a call to the next number of rows that the self-test found even. On a CPU
+    steps are made by the threads that make the plain one soonest. Raises DeviceError when the model
+    computes no numbers.
     """
     short = max(min(capacity, STEP), 2 * width + 2)
-    widths = sorted({1, 3, 6, width} & set(range(1, width + 1)))
     fast = _warm(open_scorer(model, "fast", width, short, vocab, exact=False))
+    by = _threads(fast) if model.device.type == "cpu" else ""
+    chosen = _choose(model, fast, width, short, vocab)
+    if not by:
+        return chosen
+    reason = f"{chosen.choice.reason}; {by}"
+    return replace(chosen, choice=Choice(chosen.choice.value, reason))
+
+
+def _threads(fast: Scorer) -> str:
+    """Settle the threads of this process's steps; why so, "" where there was no choice."""
+    length = fast.length
+
+    def step() -> None:
+        fast.score([0])
+        fast.rewind(length)
+
+    taken = threads.choose(step)
+    torch.set_num_threads(taken.count)
+    return taken.reason
+
+
+def _choose(model: Model, fast: Scorer, width: int, short: int, vocab: int) -> RunnerChoice:
+    widths = sorted({1, 3, 6, width} & set(range(1, width + 1)))
     even = even_counts(model, width, vocab)
     if not even:
         costs = step_seconds(fast, widths)

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from specdec import decoder
+from specdec import decoder, threads
 from specdec.ahead import Ahead
 from specdec.attention import Step, make_step
 from specdec.decoder import See, Weights
@@ -129,7 +129,8 @@ class LeanScorer:
         see = None if tap is None else tap.see
         whole = tap is not None and tap.last == len(self._weights.layers)
         read = decoder.hidden_states if whole else decoder.fill
-        read(self._weights, self._tensor(ids), self._buffers, step, see)
+        with threads.all_of_them():
+            read(self._weights, self._tensor(ids), self._buffers, step, see)
         self._length += rows
         if self._states is not None and tap is not None:
             self._states.put(start, tap.rows(rows))

@@ -7,6 +7,8 @@ from time import perf_counter
 
 import torch
 
+from specdec import threads
+
 BIG = 1 << 29
 """Bytes of the buffer: far beyond any cache."""
 
@@ -38,12 +40,13 @@ def read_bandwidth(device: torch.device) -> tuple[float, str]:
 def _best(run: Callable[[], object], device: torch.device) -> float:
     """Least seconds of several; the first, which may touch fresh pages, never is."""
     seconds = []
-    for _ in range(REPEATS):
-        _wait(device)
-        began = perf_counter()
-        run()
-        _wait(device)
-        seconds.append(perf_counter() - began)
+    with threads.all_of_them():
+        for _ in range(REPEATS):
+            _wait(device)
+            began = perf_counter()
+            run()
+            _wait(device)
+            seconds.append(perf_counter() - began)
     return min(seconds)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from specdec import threads
 from specdec.bench.plan import TRANSFORMERS
 from specdec.bench.sample import PLAIN, Reply
 from specdec.pairing import NGRAM
@@ -24,10 +25,11 @@ class Generate:
 
     engine = TRANSFORMERS
 
-    def __init__(self, model: Any, drafter: str, extra: dict[str, Any]) -> None:
+    def __init__(self, model: Any, drafter: str, extra: dict[str, Any], count: int) -> None:
         self.drafter = drafter
         self._model = model
         self._extra = extra
+        self._threads = count
 
     @torch.inference_mode()
     def reply(self, prompt: tuple[int, ...], tokens: int) -> Reply:
@@ -36,15 +38,16 @@ class Generate:
         ids = torch.tensor([prompt], device=self._model.device)
         hook = self._model.register_forward_pre_hook(rows, with_kwargs=True)
         try:
-            marks.began = perf_counter()
-            self._model.generate(
-                input_ids=ids,
-                attention_mask=torch.ones_like(ids),
-                do_sample=False,
-                max_new_tokens=tokens,
-                streamer=marks,
-                **self._extra,
-            )
+            with threads.using(self._threads):
+                marks.began = perf_counter()
+                self._model.generate(
+                    input_ids=ids,
+                    attention_mask=torch.ones_like(ids),
+                    do_sample=False,
+                    max_new_tokens=tokens,
+                    streamer=marks,
+                    **self._extra,
+                )
         finally:
             hook.remove()
         rounds = len(marks.found)
@@ -87,12 +90,24 @@ class _Rows:
 def transformers_peers(
     target: Path, draft: Path | None, draft_id: str, device: torch.device, dtype: torch.dtype
 ) -> list[Generate]:
-    """Load the same files in the same dtype; the draft too, where there is one."""
+    """Load the same files in the same dtype; the draft too, where there is one.
+
+    They too compute with as many threads as make their plain tokens soonest.
+    """
     model = _load(target, device, dtype)
-    found = [Generate(model, PLAIN, {})]
+    count = _threads(model) if device.type == "cpu" else threads.most()
+    found = [Generate(model, PLAIN, {}, count)]
     if draft is not None:
-        found.append(Generate(model, draft_id, {"assistant_model": _load(draft, device, dtype)}))
-    return [*found, Generate(model, NGRAM, {"prompt_lookup_num_tokens": LOOKUP})]
+        extra = {"assistant_model": _load(draft, device, dtype)}
+        found.append(Generate(model, draft_id, extra, count))
+    return [*found, Generate(model, NGRAM, {"prompt_lookup_num_tokens": LOOKUP}, count)]
+
+
+@torch.inference_mode()
+def _threads(model: Any) -> int:
+    ids = torch.zeros(1, 8, dtype=torch.int64)
+    words = {"attention_mask": torch.ones_like(ids), "do_sample": False, "max_new_tokens": 4}
+    return threads.choose(lambda: model.generate(input_ids=ids, **words)).count
 
 
 def _load(folder: Path, device: torch.device, dtype: torch.dtype) -> Any:

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
-import torch
-
+from specdec import threads
 from specdec.assemble import WIDTH, Target, load_target, with_draft
 from specdec.bench import card, llama, own, peers
 from specdec.bench.bandwidth import read_bandwidth
@@ -87,8 +86,7 @@ def _peers(
             )
         if LLAMA in plan.peers and plan.server is not None:
             tell(f"starting {plan.server.binary.name} ...")
-            threads = torch.get_num_threads()
-            server = llama.serving(plan.server, threads, LLAMA_CONTEXT)
+            server = llama.serving(plan.server, threads.most(), LLAMA_CONTEXT)
             found.append(stack.enter_context(server))
         yield found
 
@@ -103,7 +101,7 @@ def make_card(plan: Plan, session: Session, samples: Sequence[Sample], bandwidth
     """What the figures depend on."""
     pair = session.pair
     return Card(
-        machine=card.machine(pair.device.value, torch.get_num_threads(), bandwidth),
+        machine=card.machine(pair.device.value, threads.most(), bandwidth),
         versions=card.versions(),
         dtype=pair.dtype.value,
         settings={

@@ -13,7 +13,7 @@ from itertools import count
 
 import torch
 
-from specdec import device, measure
+from specdec import device, measure, threads
 from specdec.assemble import WIDTH
 from specdec.bench import card, own, shapes
 from specdec.bench.bandwidth import read_bandwidth
@@ -161,7 +161,7 @@ def _drafted(
 def _card(plan: Plan, pair: _Pair, accept: float, bandwidth: float) -> Card:
     device_name = str(pair.where.device)
     return Card(
-        machine=card.machine(device_name, torch.get_num_threads(), bandwidth),
+        machine=card.machine(device_name, threads.most(), bandwidth),
         versions=card.versions(),
         dtype=pair.where.dtype_choice.value,
         settings={

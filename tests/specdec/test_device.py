@@ -50,20 +50,27 @@ def test_an_unknown_dtype_is_refused() -> None:
 def test_half_precision_on_a_cpu_that_does_not_multiply_it(
     monkeypatch: pytest.MonkeyPatch, fbgemm: bool, name: str | None
 ) -> None:
-    monkeypatch.setattr(module, "cpu_multiplies", lambda dtype: False)
+    monkeypatch.setattr(module, "multiplies", lambda dtype: dtype == torch.float32)
     monkeypatch.setattr(module, "has_fbgemm", lambda: fbgemm)
     choice = choose("cpu", name)
     assert choice.form == ("fp16" if fbgemm else "dense")
     assert f"no {choice.dtype_choice.value} instructions" in choice.dtype_choice.reason
+    assert choose("cpu", "float32").form == "onednn"
+
+
+def test_half_precision_in_hardware_is_packed_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "multiplies", lambda dtype: True)
+    choice = choose("cpu")
+    assert choice.form == "onednn"
+    assert choice.dtype == torch.bfloat16
+    assert "packed for oneDNN" in choice.dtype_choice.reason
+
+
+def test_a_cpu_without_onednn_leaves_fp32_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "multiplies", lambda dtype: False)
     assert choose("cpu", "float32").form == "dense"
-
-
-def test_half_precision_in_hardware_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "cpu_multiplies", lambda dtype: True)
-    assert choose("cpu").form == "dense"
-    assert choose("cpu").dtype == torch.bfloat16
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_the_question_about_instructions_is_answered_here(dtype: torch.dtype) -> None:
-    assert module.cpu_multiplies(dtype) in (True, False)
+    assert module.multiplies(dtype) in (True, False)

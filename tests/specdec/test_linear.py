@@ -18,8 +18,8 @@ from specdec.linear import (
     dequantise,
     has_fbgemm,
     make,
+    multiplies,
     quantise,
-    uses_onednn,
 )
 
 SIZES = [(64, 32), (100, 96), (576, 576), (2 * BAND + 40, 64)]
@@ -62,20 +62,31 @@ def test_quantise_leaves_its_input_alone() -> None:
     assert torch.equal(weight, before)
 
 
-@pytest.mark.skipif(not uses_onednn(torch.device("cpu"), torch.float32), reason="no oneDNN")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(("rows", "width"), SIZES)
-def test_onednn_is_the_plain_product(rows: int, width: int) -> None:
+def test_onednn_is_the_plain_product(rows: int, width: int, dtype: torch.dtype) -> None:
+    if not multiplies(dtype):
+        pytest.skip("this CPU has no oneDNN for it")
     weight, bias, x = random(rows, width), random(rows, seed=1), random(9, width, seed=2)
-    expected = F.linear(x, weight, bias)
-    assert torch.allclose(OneDnn.pack(weight, bias)(x), expected, atol=1e-3, rtol=1e-4)
+    weight, bias, x = weight.to(dtype), bias.to(dtype), x.to(dtype)
+    expected = F.linear(x.double(), weight.double(), bias.double())
+    close = 1e-4 if dtype == torch.float32 else 2**-7  # a result is rounded once to its dtype
+    y = OneDnn.pack(weight, bias)(x)
+    assert y.dtype == dtype
+    assert torch.allclose(y.double(), expected, atol=10 * close, rtol=close)
 
 
-@pytest.mark.skipif(not uses_onednn(torch.device("cpu"), torch.float32), reason="no oneDNN")
-def test_the_form_follows_device_and_dtype() -> None:
+@pytest.mark.skipif(not multiplies(torch.float32), reason="no oneDNN")
+def test_the_form_is_as_asked() -> None:
     weight = random(64, 64)
-    assert isinstance(make(weight, None, "dense"), OneDnn)
-    assert isinstance(make(weight.bfloat16(), None, "dense"), Dense)
+    assert isinstance(make(weight, None, "onednn"), OneDnn)
+    assert isinstance(make(weight, None, "dense"), Dense)
     assert isinstance(make(weight.bfloat16(), None, "int4"), Int4)
+
+
+def test_only_what_a_cpu_multiplies_is_packed_for_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("specdec.linear.has_onednn", lambda: False)
+    assert not any(multiplies(dtype) for dtype in (torch.float32, torch.bfloat16, torch.float16))
 
 
 def test_bytes_of_each_form() -> None:
