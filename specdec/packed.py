@@ -29,8 +29,8 @@ INT4_BYTES = 0.5 + 4 / GROUP
 ROUND = 64
 """Rows are padded to a multiple of this, as the kernel wants."""
 
-MANY, MANY_FP32 = 17, 192
-"""From this many rows on, dequantised rows are faster: in bf16 hardware, and without (fp32)."""
+MANY = 192
+"""From this many rows on, dequantised rows are faster, with bf16 in hardware and without it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,23 +81,24 @@ class Packed:
         y = torch.empty(len(x), rows, dtype=x.dtype)
         for start in range(0, rows, BAND):
             stop = min(start + BAND, rows)
-            y[:, start:stop] = (wide @ self.band(start, dtype))[:, : stop - start]
+            y[:, start:stop] = (wide @ self.band(start).to(dtype))[:, : stop - start]
         return y if self.few.bias is None else (y + self.few.bias).to(x.dtype)
 
-    def band(self, start: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    def band(self, start: int) -> Tensor:
         """Up to BAND matrix rows from `start` (a multiple of BAND), dequantised and transposed.
 
-        [K, n] in `dtype`, n padded to a multiple of 64. Raises TypeError without a known layout.
+        float32 [K, n], n padded to a multiple of 64: rounded once, later, as an unpacked matrix is.
+        Raises TypeError without a known layout.
         """
         found = layout()
         if found is None:
             raise TypeError("this torch packs int4 in an order that is not known here")
         packed = self.few.packed[start : start + BAND]
         nibbles = packed.view(-1, self.width, found.rows // 2)
-        w = torch.empty(self.width, len(nibbles), found.rows, dtype=dtype)
-        w[..., found.low] = (nibbles & 15).transpose(0, 1).to(dtype)
-        w[..., found.high] = (nibbles >> 4).transpose(0, 1).to(dtype)
-        scale, zero = self.few.scales[:, start : start + BAND].to(dtype).unbind(2)
+        w = torch.empty(self.width, len(nibbles), found.rows)
+        w[..., found.low] = (nibbles & 15).transpose(0, 1).float()
+        w[..., found.high] = (nibbles >> 4).transpose(0, 1).float()
+        scale, zero = self.few.scales[:, start : start + BAND].float().unbind(2)
         groups = w.view(self.width // GROUP, GROUP, -1)
         return groups.sub_(8).mul_(scale[:, None]).add_(zero[:, None]).flatten(0, 1)
 
@@ -154,7 +155,7 @@ def many_from() -> int:
     """Rows of x from which dequantising pays on this CPU (docs/log.md); never in unknown order."""
     if layout() is None:
         return 1 << 30
-    return MANY if multiplies(torch.bfloat16) else MANY_FP32
+    return MANY
 
 
 @dataclass(frozen=True, slots=True)

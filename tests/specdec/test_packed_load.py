@@ -127,10 +127,16 @@ def test_scores_are_close_and_a_prompt_may_be_read_either_way(
     folder = converted(tmp_path, family, kinds=MIXED)
     ids = [7, 3, 250, 12, 99, 41, 5, 8, 200, 17]
     want = score(load(folder, packed=False), ids)
-    torch.testing.assert_close(score(load(folder), ids), want, rtol=0.1, atol=0.05 * want.std())
+    assert distance(score(load(folder), ids), want) < 0.1
     monkeypatch.setattr("specdec.packed.many_from", lambda: 2)
     dequantised = load(folder)
-    torch.testing.assert_close(score(dequantised, ids), want, rtol=0.1, atol=0.05 * want.std())
+    assert distance(score(dequantised, ids), want) < 0.1
+
+
+def distance(got: torch.Tensor, want: torch.Tensor) -> float:
+    """In standard deviations; of other scores it is 1.4. A random model has near-ties in attention,
+    which a rounding turns: single scores say little."""
+    return float((got - want).pow(2).mean().sqrt() / want.std())
 
 
 def score(model: Model, ids: list[int]) -> torch.Tensor:

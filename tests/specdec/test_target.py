@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from specdec.device import form_of
 from specdec.errors import SettingError
 from specdec.linear import Linear, has_fbgemm
 from specdec.loading import Model, load_model
@@ -38,7 +39,7 @@ def bf16(folder: Path) -> Model:
 
 @pytest.fixture(scope="module")
 def fp32(folder: Path) -> Model:
-    return load_model(folder, CPU, torch.float32)
+    return load_model(folder, CPU, torch.float32, form_of(CPU, torch.float32)[0])
 
 
 @pytest.fixture(scope="module")
