@@ -10,6 +10,7 @@ from html import escape
 
 from app import attachment_view, view
 from app.attachments import whole
+from app.by_hand import MARK, by_hand
 from app.chats import Thread
 from app.check import Check
 from app.cut import cut_of
@@ -24,10 +25,18 @@ from app.token_view import token_view
 from app.view import Label
 from specdec.contract import ErrorInfo
 
+EXAMPLES = (
+    "Explain how a rainbow forms, in three sentences.",
+    "Write a Python function that checks whether a word is a palindrome.",
+    "Suggest five names for a small bakery by the sea.",
+)
+
 WELCOME = (
     '<div class="welcome"><h1>The same model, sooner.</h1><p>A small draft guesses '
     "ahead, the model you chose checks every guess, and only its own words remain. Ask something "
-    "and watch.</p></div>"
+    'and watch.</p><div class="examples" role="group" aria-label="Examples">'
+    + "".join(f'<button type="button" data-fill>{escape(text)}</button>' for text in EXAMPLES)
+    + "</div></div>"
 )
 
 
@@ -111,6 +120,8 @@ def reply(
     mark = {"interrupted": "interrupted", "partial": "interrupted", "failed": "failed"}.get(state)
     if facts.reason == "cancelled":
         mark = None  # the footer says "stopped"
+    if by_hand(row):
+        mark = MARK
     body = _body(row.content, facts.thinking) if row.content else ""
     return (
         f'<article class="turn reply {state}" data-id="{row.id}" aria-label="Reply">'
@@ -119,8 +130,8 @@ def reply(
         f"{checked(check) if check else ''}{_tokens(row) if opened else ''}"
         f"<div class='acts'>{switch(row.id, beside)}"
         f"{_button('continue', 'Continue') if unfinished else ''}{_button('copy', 'Copy')}"
-        f"{_button('regenerate', 'Regenerate')}"
-        f"{_verify(row, check)}{_button('tokens', 'Tokens') if row.request.get('trace') else ''}"
+        f"{_button('edit', 'Edit')}{_button('regenerate', 'Regenerate')}"
+        f"{_verify(row, check)}{_button('tokens', 'Tokens') if _traced(row) else ''}"
         "</div></article>"
     )
 
@@ -140,8 +151,12 @@ def _tokens(row: StoredMessage) -> str:
     return view or '<p class="note">Which rounds made this text was not kept.</p>'
 
 
+def _traced(row: StoredMessage) -> bool:
+    return bool(row.request.get("trace")) and not by_hand(row)
+
+
 def _verify(row: StoredMessage, check: Check | None) -> str:
-    if not row.ids:
+    if not row.ids or by_hand(row):
         return ""
     going = check is not None and check.step != "done"
     return _button("verify", "Stop comparing" if going else "Verify")

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
+from app import by_hand
 from app.attachments import Attachment, to_request
 from app.chats import Chats
 from app.check import check_loaded
@@ -123,6 +124,22 @@ class Desk:
             _, reply = transcript.add_turn(text, _asked(options), row.parent, to_request(files))
             return self._order(session, transcript, reply.id, options)
 
+    def amend(self, session: Session, message: int, text: str) -> None:
+        """Keep another wording of a reply, a person's, beside it. Nothing is generated.
+
+        Raises SettingError for an empty or giant text, BusyError while this conversation is being
+        answered, HistoryError when the reply is gone.
+        """
+        _check(text, ())
+        with self._lock:
+            transcript = self._resting(session)
+            rows = transcript.messages() if transcript else []
+            row = next((row for row in rows if row.id == message), None)
+            if transcript is None or row is None or row.role != "assistant":
+                raise HistoryError("That reply is gone.", "Reload the page.")
+            self._verifier.leave(transcript.id, message)
+            transcript.add_written(text, by_hand.REQUEST, row.parent)
+
     def go_on(self, session: Session, message: int) -> Job[Live]:
         """Go on with the last reply where it was stopped, exactly as though it had not been.
 
@@ -152,9 +169,7 @@ class Desk:
         Raises BusyError while this conversation is being answered, HistoryError when it is gone.
         """
         with self._lock:
-            if self.active(session) is not None:
-                raise BusyError("A reply is still being written here.", "Stop it first.")
-            transcript = self._chats.existing(session)
+            transcript = self._resting(session)
             if transcript is None or not transcript.show(message):
                 raise HistoryError("That message is gone.", "Reload the page.")
 
@@ -236,6 +251,12 @@ class Desk:
             refused(self._engine, request, place, job, error)
             raise
         return job
+
+    def _resting(self, session: Session) -> Transcript | None:
+        """The transcript this tab shows, if any. Raises BusyError while it is being answered."""
+        if self.active(session) is not None:
+            raise BusyError("A reply is still being written here.", "Stop it first.")
+        return self._chats.existing(session)
 
     def _check_idle(self, session: Session) -> None:
         if self.active(session) is not None:

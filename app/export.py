@@ -10,6 +10,7 @@ from typing import Literal
 
 from app.attachments import whole
 from app.branches import path
+from app.by_hand import MARK, by_hand
 from app.records import Conversation, StoredMessage
 
 Form = Literal["md", "json"]
@@ -31,6 +32,7 @@ def as_markdown(conversation: Conversation, rows: Sequence[StoredMessage]) -> st
         parts.append(f"## System prompt\n\n{conversation.system}")
     for row in path(rows):
         kept = "" if row.state == "complete" else f" ({row.state})"
+        kept = f" ({MARK})" if by_hand(row) else kept
         parts.append(f"## {NAMES[row.role]}{kept}\n\n{whole(row)}")
     return "\n\n".join(parts) + "\n"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from app.by_hand import by_hand
 from app.check import made_by
 from app.live import Live, facts_from
 from app.records import StoredMessage
@@ -18,7 +19,7 @@ def can_go_on(row: StoredMessage) -> bool:
     One that was cut where the context is full cannot.
     """
     facts = facts_from(row.metrics, row.request)
-    known = row.role == "assistant" and bool(row.ids) and bool(facts.prompt)
+    known = row.role == "assistant" and bool(row.ids) and bool(facts.prompt) and not by_hand(row)
     cut = row.state in ("partial", "interrupted") or facts.reason == "length"
     return known and cut and facts.reason not in ("end", "stop", "context")
 

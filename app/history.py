@@ -279,7 +279,8 @@ class History:
         if found:
             return Found(it, search.excerpt(searched(found[0]), word))
         rows = (row for row in message_rows.tree(db, it.id) if search.holds(searched(row), word))
-        return Found(it, search.excerpt(searched(next(rows)), word), hidden=True)
+        hit = next(rows)
+        return Found(it, search.excerpt(searched(hit), word), hit.id)
 
     def _set(self, conversation: str, column: str, value: str) -> bool:
         with self._database.transaction() as db:

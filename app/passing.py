@@ -50,6 +50,10 @@ class Passing:
         with self._lock:
             return self._add("assistant", "", after, "partial", request)
 
+    def add_written(self, content: str, request: JSON, after: int) -> StoredMessage:
+        with self._lock:
+            return self._add("assistant", content, after, "complete", request)
+
     def update(
         self,
         message: int,

@@ -30,12 +30,12 @@ class Conversation:
 class Found:
     """A conversation that a search found, and where: "" when its title holds it.
 
-    `hidden`: only a version that is not shown holds it.
+    `hidden`: a message of a version that is not shown, where only such a one holds it; else 0.
     """
 
     conversation: Conversation
     excerpt: str
-    hidden: bool = False
+    hidden: int = 0
 
 
 @dataclass(frozen=True, slots=True)

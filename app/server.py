@@ -25,6 +25,7 @@ from starlette.requests import Request
 from starlette.routing import Mount
 
 from app.access import Access
+from app.installable import make_installable
 from app.security import ROLE, Gate, username
 from specdec.errors import EngineError
 
@@ -69,7 +70,7 @@ def make_site(
         found = health()
         return found if request.scope[ROLE] == "owner" else {"state": found["state"]}
 
-    for router in routers:
+    for router in (make_installable(), *routers):
         app.include_router(router)
     page.queue(max_size=QUEUE_SIZE, default_concurrency_limit=CONCURRENCY, api_open=False)
     gr.mount_gradio_app(

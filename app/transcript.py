@@ -47,6 +47,9 @@ class Transcript(Protocol):
     def add_reply(self, request: JSON, after: int) -> StoredMessage:
         """An empty, partial reply to a message; it is shown. Raises HistoryError."""
 
+    def add_written(self, content: str, request: JSON, after: int) -> StoredMessage:
+        """A whole reply to a message, which no model made; it is shown. Raises HistoryError."""
+
     def update(
         self,
         message: int,
@@ -86,6 +89,11 @@ class Stored:
     def add_reply(self, request: JSON, after: int) -> StoredMessage:
         return self._history.add_message(
             self.id, "assistant", "", after=after, state="partial", request=request
+        )
+
+    def add_written(self, content: str, request: JSON, after: int) -> StoredMessage:
+        return self._history.add_message(
+            self.id, "assistant", content, after=after, request=request
         )
 
     def update(

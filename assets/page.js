@@ -58,6 +58,16 @@
     stepped = null;
   }
 
+  // An example goes to the message box, where it can be changed before it is sent.
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-fill]");
+    const box = document.querySelector("#message textarea");
+    if (!button || !box || box.disabled) return;
+    box.value = button.textContent;
+    box.dispatchEvent(new Event("input", { bubbles: true }));
+    box.focus();
+  });
+
   // A saved conversation is posted as it is; the server reads it and says what is wrong with it.
   document.addEventListener("change", async (event) => {
     const input = event.target.closest("[data-import]");
@@ -184,5 +194,5 @@
     if (!frame.open) frame.showModal();
   }
 
-  window.specdec = { bind, dialog };
+  window.specdec = { bind, dialog, help };
 })();

@@ -24,7 +24,7 @@ from app.ui.reply_settings import ReplySettings, options_of
 from app.ui.seen import lasting, seen
 from app.ui.versions import VersionsWiring
 from app.ui.visit import last_facts, pill_html, said, session_of
-from specdec.errors import SpecdecError
+from specdec.errors import SettingError, SpecdecError
 
 Update = dict[Any, Any]
 
@@ -41,6 +41,10 @@ window.specdec.bind(element, (act, data) => {
 EDITING = (
     '<p class="note" role="status">Editing an earlier message: sending makes a new version; '
     "this one and what follows it are kept.</p>"
+)
+EDITING_REPLY = (
+    '<p class="note" role="status">Editing a reply: sending keeps your words beside the model\'s, '
+    "marked as edited by hand. Nothing is generated.</p>"
 )
 
 
@@ -116,7 +120,13 @@ class ChatWiring:
     async def send(
         self, request: gr.Request, text: str, edited: int, mode: str, *values: Any
     ) -> AsyncIterator[Update]:
-        """Send the message in the box, as a new version of the one being edited if there is one."""
+        """Send the message in the box, as a new version of the one being edited if there is one.
+
+        A reply being edited is kept as it was worded: nothing answers it.
+        """
+        if edited and self._is_reply(request, edited):
+            yield self._amend(request, edited, text, mode)
+            return
 
         def start(session: Session, options: Options) -> Job[Live]:
             desk, files = self.controller.desk, session.tray.files
@@ -130,6 +140,21 @@ class ChatWiring:
         sent = {self.chat.box: ""}
         async for update in self.start_reply(request, mode, values, start, sent):
             yield update
+
+    def _is_reply(self, request: gr.Request, message: int) -> bool:
+        rows = self.controller.thread(session_of(self.controller, request)).rows
+        return any(row.id == message and row.role == "assistant" for row in rows)
+
+    def _amend(self, request: gr.Request, message: int, text: str, mode: str) -> Update:
+        session = session_of(self.controller, request)
+        if session.tray.files:
+            return {self.chat.notice: said(SettingError("A reply takes no files.", "Remove them."))}
+        try:
+            self.controller.desk.amend(session, message, text)
+        except SpecdecError as error:
+            return {self.chat.notice: said(error)}
+        session.tray.done()
+        return {**self.shown(session, mode), self.chat.box: "", self.chat.edited: 0}
 
     @lasting
     async def regenerate(
@@ -234,7 +259,7 @@ class ChatWiring:
             self.chat.attached: attachment_view.chips(session.tray.items()),
             self.chat.box: gr.update(value=row.content, autofocus=True),
             self.chat.edited: row.id,
-            self.chat.notice: EDITING,
+            self.chat.notice: EDITING if row.role == "user" else EDITING_REPLY,
             self.chat.cancel_edit: seen(True),
         }
 

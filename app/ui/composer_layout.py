@@ -10,6 +10,7 @@ from app.attachments import MAX_FILE
 from app.ui.seen import HIDDEN
 
 OPEN_DRAWER = "() => document.querySelector('#drawer .toggle-button').click()"
+SHOW_KEYS = "() => window.specdec.help()"
 CLIP = (
     '<label class="clip" title="Attach text files"><svg viewBox="0 0 24 24" aria-hidden="true">'
     '<path d="M20 11.5 12 19.5a5 5 0 0 1-7-7l8.5-8.5a3.3 3.3 0 0 1 4.7 4.7l-8.4 8.4a1.7 1.7 0 0 '
@@ -65,6 +66,8 @@ def layout() -> dict[str, Any]:
             meter = gr.HTML("", elem_id="meter", js_on_load=None, apply_default_css=False)
             tune = gr.Button("Reply settings", size="sm", elem_id="tune", scale=0)
             clear = gr.Button("Clear this conversation", size="sm", elem_id="clear", scale=0)
+            keys = gr.Button("Keys ?", size="sm", elem_id="help", scale=0)
+    keys.click(None, None, None, js=SHOW_KEYS)
     tune.click(None, None, None, js=OPEN_DRAWER)
     return {
         "notice": notice,

@@ -154,7 +154,17 @@ class HistoryWiring:
         )
 
     def open(self, event: gr.EventData, mode: str, request: gr.Request) -> Update:
-        return self.then(request, mode, lambda s: self.controller.chats.open(s, str(event.id)))
+        """What was searched for is shown, in whichever version it stands."""
+        conversation = str(event.id)
+
+        def act(session: Session) -> None:
+            found = self.controller.chats.found(session) if session.search.strip() else ()
+            hit = next((f.hidden for f in found if f.conversation.id == conversation), 0)
+            self.controller.chats.open(session, conversation)
+            if hit:
+                self.controller.desk.show(session, hit)
+
+        return self.then(request, mode, act)
 
     def new(self, mode: str, request: gr.Request) -> Update:
         return self.then(request, mode, self.controller.new)

@@ -142,7 +142,7 @@ class LengthPolicy:
             return self._take(
                 likely,
                 True,
-                f"Speculation is off; {likely.k} from {likely.offer.source} to try it again.",
+                f"Speculation is off; this round tries {likely.k} from {likely.offer.source}.",
             )
         why = "it does not pay here" if not wanted else "trying it could cost more than it has won"
         return self._plain(

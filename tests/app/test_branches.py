@@ -190,10 +190,10 @@ def test_a_chat_of_twenty_thousand_messages_is_deleted_at_once(tmp_path: Path) -
 def test_a_search_finds_what_is_not_shown(tmp_path: Path) -> None:
     history = History(tmp_path / "h.db")
     chat = history.create("Birds").id
-    history.add_turn(chat, "what do wrens eat")
+    first, _ = history.add_turn(chat, "what do wrens eat")
     history.add_turn(chat, "what do robins eat", after=0)
     (found,) = history.search("wrens")
-    assert (found.excerpt, found.hidden) == ("what do wrens eat", True)
+    assert (found.excerpt, found.hidden) == ("what do wrens eat", first.id)
     (found,) = history.search("what")
-    assert (found.excerpt, found.hidden) == ("what do robins eat", False)
+    assert (found.excerpt, found.hidden) == ("what do robins eat", 0)
     history.close()

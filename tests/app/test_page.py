@@ -66,6 +66,21 @@ def test_the_owner_may_do_all_that(kit: Kit) -> None:
         assert kit.history.conversations()[0].title == "renamed"
 
 
+def test_what_a_search_found_in_another_version_is_shown(kit: Kit) -> None:
+    tab = kit.owner("mine")
+    finish(kit.controller.desk.send(tab, "what do wrens eat", Options()))
+    first = kit.controller.thread(tab).rows[0]
+    finish(kit.controller.desk.edit(tab, first.id, "what do robins eat", Options()))
+    with real_page(kit) as (owner, _):
+        found = owner.said(owner.call("HistoryWiring.search", ["wrens"]))
+        assert "in another version" in found
+        owner.call("HistoryWiring.open", ["speculative"], {"id": tab.conversation})
+        assert kit.history.messages(tab.conversation)[0].content == "what do wrens eat"
+        owner.call("HistoryWiring.search", [""])
+        owner.call("HistoryWiring.open", ["speculative"], {"id": tab.conversation})
+        assert kit.history.messages(tab.conversation)[0].content == "what do wrens eat"
+
+
 def test_settings_that_cannot_be_written_are_said_and_the_reply_is_shown(
     kit: Kit, tmp_path: Path
 ) -> None:

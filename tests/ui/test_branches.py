@@ -38,6 +38,30 @@ def test_an_edited_message_keeps_its_first_version(serve: Serve, tab: Page) -> N
     expect(asked).to_have_text("what do robins eat")
 
 
+def test_a_reply_edited_by_hand_says_so_and_keeps_the_models(serve: Serve, tab: Page) -> None:
+    served = serve()
+    visit(tab, served)
+    ready(tab)
+    tab.get_by_role("button", name="rainbow").click()  # an example, with nothing typed yet
+    expect(tab.locator("#message textarea")).to_be_focused()
+    tab.press("#message textarea", "Enter")
+    settled(tab)
+    reply = tab.locator("#thread .turn.reply")
+    expect(reply.get_by_role("button", name="Verify")).to_be_visible()
+    tab.set_viewport_size({"width": 390, "height": 844})
+    reply.get_by_role("button", name="Edit").click()
+    expect(tab.locator("#notice")).to_contain_text("Nothing is generated")
+    send(tab, "My **own** words.")
+    expect(reply).to_contain_text("My own words.")
+    expect(reply).to_contain_text("edited by hand")
+    expect(reply.get_by_role("button", name="Verify")).to_have_count(0)
+    tab.reload()
+    expect(reply).to_contain_text("edited by hand")
+    tab.get_by_role("group", name="Version 2 of 2").get_by_role("button", name="previous").click()
+    expect(reply).to_contain_text("Every round keeps at least one token.")
+    expect(reply.get_by_role("button", name="Verify")).to_be_visible()
+
+
 def test_a_stopped_reply_is_continued(serve: Serve, tab: Page) -> None:
     served = serve()
     gate = held(served.kit)

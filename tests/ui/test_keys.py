@@ -30,6 +30,9 @@ def test_keys_stop_a_reply_search_and_say_what_they_do(serve: Serve, tab: Page) 
     expect(tab.locator("#keys")).to_contain_text("Search the conversations")
     tab.keyboard.press("Escape")
     expect(tab.locator("#keys")).to_be_hidden()
+    tab.get_by_role("button", name="Keys ?").click()  # who does not know the key finds the list
+    expect(tab.locator("#keys")).to_be_visible()
+    tab.keyboard.press("Escape")
 
     tab.locator("#history .toggle-button").click()
     tab.keyboard.press("Control+k")
