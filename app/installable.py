@@ -1,7 +1,8 @@
 """`GET /manifest.json`, `/pwa_icon...`: what lets a browser install the page as a program.
 
-gradio's manifest wants an icon in PNG and makes it with Pillow, which reads no SVG: these stand
-before it. The PNG files were drawn from `assets/icon.svg`.
+gradio's page names the manifest whatever it is told, without a cookie: behind a login a browser
+gets none, and installs nothing. Its own manifest wants an icon in PNG and makes it with Pillow,
+which reads no SVG: these stand before it. The PNG files were drawn from `assets/icon.svg`.
 """
 
 from __future__ import annotations
@@ -13,8 +14,6 @@ from starlette.responses import FileResponse, JSONResponse, Response
 
 ASSETS = Path(__file__).resolve().parents[1] / "assets"
 SIZES = (192, 512)
-LINK = '<link rel="manifest" href="./manifest.json" crossorigin="use-credentials">'
-"""For the page's head; behind a login the browser must send its cookie."""
 
 
 def manifest() -> dict[str, object]:

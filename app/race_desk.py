@@ -21,6 +21,9 @@ from app.session import Session
 from specdec.contract import ChatEngine, ErrorInfo, Mode, Phase
 from specdec.errors import SettingError
 
+OWNER = "owner"
+"""`who` of every tab of the owner's."""
+
 
 class RaceDesk:
     """Every method may be called from any thread."""
@@ -43,6 +46,7 @@ class RaceDesk:
         self._phase = phase
         self._guests = guests
         self._jobs: dict[str, Job[SeriesView]] = {}  # by session key
+        self._left: Job[SeriesView] | None = None  # the owner's, whose tab left last
 
     def start(
         self, session: Session, text: str, options: Options, order: tuple[Mode, Mode], runs: int = 1
@@ -94,10 +98,22 @@ class RaceDesk:
             self._line.end(job, _over)
 
     def leave(self, key: str) -> None:
-        """The tab was closed."""
+        """The tab was closed, or is being loaded anew: the owner's race waits to be taken back.
+
+        It ends when no tab of the owner's comes for a while (`gone`); a guest's ends now, for a tab
+        loaded anew is another guest.
+        """
         job = self._jobs.pop(key, None)
-        if job is not None:
+        if job is not None and job.who == OWNER:
+            self._left = job
+        elif job is not None:
             job.stop()
+
+    def back(self, session: Session) -> Job[SeriesView] | None:
+        """This tab's race, running or over; an owner's new tab takes the one that was left."""
+        if session.who == OWNER and session.key not in self._jobs and self._left is not None:
+            self._jobs[session.key], self._left = self._left, None
+        return self._jobs.get(session.key)
 
     def _put(self, session: Session, plan: Plan) -> Job[SeriesView]:
         self.stop(session)

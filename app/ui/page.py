@@ -105,7 +105,6 @@ class _Page:
         undo.UndoWiring(self.controller, self.undo, self.chat, history).wire(outputs)
         share = sharing.ShareWiring(self.controller, self.share)
         share.wire()
-        race.RaceWiring(self.controller, self.race, self.settings).wire(self.chat.mode)
         bench.BenchWiring(self.controller, self.bench).wire(page)
         self.loading.wire(self.chat.mode)
         self.shelving = model_library.LibraryWiring(
@@ -142,6 +141,7 @@ class _Page:
             concurrency_limit=None,
             **quiet,
         )
+        race.RaceWiring(self.controller, self.race, self.settings).wire(self.chat.mode, arrived)
         arrived.then(share.follow, None, share.outputs, concurrency_limit=None, **quiet)
         for event in (arrived, *added):
             event.then(

@@ -112,8 +112,8 @@ class RaceWiring:
         self.settings = settings
         self.by_kind = prompts()
 
-    def wire(self, mode: Any) -> None:
-        """Attach the handlers; sampling and system prompt are the chat's."""
+    def wire(self, mode: Any, arrived: Any) -> None:
+        """Attach the handlers; sampling and system prompt are the chat's. `arrived`: a tab has."""
         parts = self.parts
         quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
         shown = [parts.board, parts.go, parts.stop, parts.on, parts.message]
@@ -135,6 +135,7 @@ class RaceWiring:
             **quiet,
         )
         parts.stop.click(self.stop, None, None, **quiet)
+        arrived.then(self.come_back, None, shown, concurrency_limit=None, **quiet)
 
     def pick(self, kind: str) -> tuple[Any, str]:
         """The examples of a kind, the first one in the box; of all kinds, all of them."""
@@ -180,6 +181,16 @@ class RaceWiring:
         except SpecdecError as error:
             gr.Warning(str(error))
             yield {self.parts.message: gr.skip()}
+            return
+        async for update in self._follow(job):
+            yield update
+
+    @lasting
+    async def come_back(self, request: gr.Request) -> AsyncIterator[Update]:
+        """Show the race that a tab loaded anew had, and go on watching it."""
+        job = self.controller.races.back(session_of(self.controller, request))
+        if job is None:
+            yield {self.parts.board: gr.skip()}
             return
         async for update in self._follow(job):
             yield update

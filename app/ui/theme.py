@@ -7,8 +7,6 @@ from typing import Any
 
 import gradio as gr
 
-from app.installable import LINK
-
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 STYLES = (
     "base.css",
@@ -38,7 +36,6 @@ def look() -> dict[str, Any]:
         ),
         "head": (
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-            f"{LINK}\n"
             f"<style>\n{styles}</style>\n"  # gradio's own css= rewrites selectors and loses :has()
             f"<script>\n{script}</script>"
         ),

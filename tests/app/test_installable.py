@@ -10,7 +10,6 @@ from fastapi.testclient import TestClient
 from PIL import Image
 
 from app.installable import make_installable, manifest
-from app.ui.theme import look
 
 
 @pytest.fixture
@@ -37,8 +36,5 @@ def test_no_other_size_is_made_up(client: TestClient) -> None:
     assert client.get("/pwa_icon/..%2Flogo.svg").status_code in (404, 422)
 
 
-def test_the_page_names_it_and_sends_its_cookie() -> None:
-    assert '<link rel="manifest" href="./manifest.json" crossorigin="use-credentials">' in str(
-        look()["head"]
-    )
+def test_it_opens_as_a_program_of_its_own() -> None:
     assert manifest()["display"] == "standalone"

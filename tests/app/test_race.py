@@ -11,7 +11,7 @@ from app.race import first_difference
 from app.race_board import board
 from specdec.contract import Comparison, Sampling
 from specdec.errors import SettingError
-from tests.app.desk_kit import Kit, finish
+from tests.app.desk_kit import Kit, finish, held
 
 OPTIONS = Options(Sampling(temperature=0.8))
 
@@ -184,3 +184,26 @@ def test_a_race_is_never_stored_and_needs_a_prompt(kit: Kit) -> None:
 )
 def test_first_difference(one: tuple[int, ...], other: tuple[int, ...], at: int | None) -> None:
     assert first_difference(one, other) == at
+
+
+def test_the_owners_race_is_taken_back_by_a_new_tab_and_a_guests_ends(kit: Kit) -> None:
+    races = kit.controller.races
+    gate = held(kit)
+    mine = races.start(kit.owner("one"), "race me", OPTIONS, ("standard", "speculative"))
+    other = kit.owner("two")
+    assert races.back(other) is None  # while its own tab has it
+    kit.controller.leave("one")
+    assert races.back(kit.guest("visitor")) is None
+    assert races.back(other) is mine
+    assert races.back(kit.owner("three")) is None
+    gate.set()
+    assert finish(mine).now.outcome is not None
+    assert races.back(other) is mine  # over, and still shown
+
+    gate = held(kit)
+    visitor = kit.guest("visitor")
+    theirs = races.start(visitor, "race me", OPTIONS, ("standard", "speculative"))
+    kit.controller.leave("visitor")
+    assert races.back(kit.guest("visitor again")) is None
+    gate.set()
+    assert finish(theirs).stopped

@@ -43,3 +43,22 @@ def test_races_in_a_row_are_added_up_saved_as_a_card_and_gone_on_with(
     go.set()
     expect(tab.locator(".lane.speculative .asked")).to_have_text(["two", "and three?"])
     expect(tab.locator("#board .verdict .same")).to_contain_text("none differs")
+
+
+def test_a_race_goes_on_over_a_reload_and_is_there_when_it_is_over(serve: Serve, tab: Page) -> None:
+    served = serve(Script(token_s=0.001))
+    visit(tab, served)
+    go = held(served.kit)
+    tab.get_by_role("tab", name="Race").click()
+    tab.fill("#race-prompt textarea", "one")
+    tab.click("#go")
+    expect(tab.locator("#race-stop")).to_be_visible()
+    tab.reload()
+    tab.get_by_role("tab", name="Race").click()
+    expect(tab.locator("#race-stop")).to_be_visible()
+    go.set()
+    expect(tab.locator("#board .verdict")).to_contain_text("identical")
+    tab.reload()
+    tab.get_by_role("tab", name="Race").click()
+    expect(tab.locator("#board .verdict")).to_contain_text("identical")
+    expect(tab.locator("#race-on")).to_be_visible()
