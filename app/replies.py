@@ -19,6 +19,8 @@ from specdec.contract import Cancel, ChatEngine, ChatRequest, ErrorInfo, Failed,
 from specdec.errors import SpecdecError
 
 SAVE_EVERY_S = 1.0
+"""A kill costs so much of a reply at most; its first words are stored at once."""
+
 MADE_BY = ("target", "draft", "dtype", "device")
 
 log = logging.getLogger(__name__)
@@ -45,7 +47,7 @@ def make_reply(
 
     `check` raises where what is loaded now cannot make this reply.
     """
-    saved = time.monotonic()
+    saved, stored = time.monotonic(), bool(job.snapshot.text)
     try:
         error = loader.ensure(lambda phase: _show(job, phase))
         if error is not None:
@@ -54,9 +56,10 @@ def make_reply(
         check()
         for live in run(engine, request, job, replace(job.snapshot, stage="waiting", phase=None)):
             job.snapshot = live
-            if time.monotonic() - saved > SAVE_EVERY_S:
+            first = bool(live.text) and not stored
+            if first or time.monotonic() - saved > SAVE_EVERY_S:
                 _save(engine, request, place, job)
-                saved = time.monotonic()
+                saved, stored = time.monotonic(), stored or first
     except Exception as error:
         log.exception("a reply failed")
         job.snapshot = fold(job.snapshot, Failed(ErrorInfo.of(error)))

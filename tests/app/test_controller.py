@@ -60,6 +60,18 @@ def test_a_growing_reply_is_stored_about_once_a_second(
     job.stop()
 
 
+def test_the_first_words_are_stored_at_once(kit: Kit) -> None:
+    """Else a program killed within a second of them would lose a reply that had been seen."""
+    gate = held(kit)
+    tab = kit.owner()
+    job = kit.controller.desk.send(tab, "hello", OPTIONS)
+    until(lambda: job.snapshot.text)
+    until(lambda: kit.history.messages(tab.conversation)[1].content, timeout=0.5)
+    job.stop()
+    gate.set()
+    finish(job)
+
+
 def test_stop_ends_within_one_round_and_keeps_the_text(kit: Kit) -> None:
     gate = held(kit)
     tab = kit.owner()

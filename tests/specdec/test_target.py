@@ -22,8 +22,7 @@ from tests.tiny import ROWS, TOKENS, tiny_model
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-CPU = torch.device("cpu")
-WIDTH = 8
+CPU, WIDTH = torch.device("cpu"), 8
 IDS = random.Random(5).choices(range(TOKENS), k=2 * STEP)
 
 

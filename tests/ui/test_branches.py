@@ -48,7 +48,6 @@ def test_a_reply_edited_by_hand_says_so_and_keeps_the_models(serve: Serve, tab: 
     settled(tab)
     reply = tab.locator("#thread .turn.reply")
     expect(reply.get_by_role("button", name="Verify")).to_be_visible()
-    tab.set_viewport_size({"width": 390, "height": 844})
     reply.get_by_role("button", name="Edit").click()
     expect(tab.locator("#notice")).to_contain_text("Nothing is generated")
     send(tab, "My **own** words.")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import time
 from itertools import pairwise
@@ -22,8 +23,8 @@ from tests.ui.test_page import ready, send
 
 POINTS = int(os.environ.get("SPECDEC_KILLS", "2"))
 TOKEN_S = 0.05
-TAIL = 40
-"""Characters that may be lost: those of the last second, and what came after they were read."""
+TAIL = 160
+"""Characters that may be lost: those of a second (`app.replies`), 20 tokens here, with some air."""
 
 
 def kill(started: Program) -> None:
@@ -31,6 +32,11 @@ def kill(started: Program) -> None:
     for process in [*started.children(), started.process]:
         os.kill(process.pid, signal.SIGKILL)
     started.process.wait(10)
+
+
+def letters(text: str) -> str:
+    """What Markdown leaves as it is."""
+    return re.sub(r"[^A-Za-z]", "", text)
 
 
 def shown(tab: Page) -> str:
@@ -52,7 +58,7 @@ def test_what_had_shown_a_token_is_there_after_every_kill(tmp_path: Path, tab: P
             for question, _ in seen[-1:]:
                 expect(tab.locator("#thread .turn.user").last).to_contain_text(question)
             send(tab, f"question {point}")
-            expect(tab.locator("#live .writing")).to_contain_text("Speculative")
+            expect(tab.locator("#live .writing")).to_contain_text(re.compile(r"\w"))
             time.sleep(moments.uniform(0, 2))
             said = shown(tab)
             kill(started)
@@ -70,5 +76,7 @@ def test_what_had_shown_a_token_is_there_after_every_kill(tmp_path: Path, tab: P
     print(f"{POINTS} kills, characters lost of what was shown: {lost}")
     for (question, said), missing in zip(seen, lost, strict=True):
         assert replies[question].role == "assistant"
-        assert said.startswith(replies[question].content[: len(said)].rstrip())
+        kept = letters(replies[question].content)
+        assert kept
+        assert letters(said).startswith(kept[: len(letters(said))])
         assert missing <= TAIL
