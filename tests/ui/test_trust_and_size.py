@@ -56,7 +56,7 @@ def test_on_a_phone_the_list_folds_away_after_a_choice(serve: Serve, tab: Page) 
     visit(tab, served)
     send(tab, "hello")
     settled(tab)
-    for state in ("on", "busy", "warn", "bad"):  # the status leaves the last tab free, always
+    for state in ("on", "busy", "warn", "bad"):  # the status stands below the tabs, in words
         tab.evaluate(
             "state => { document.querySelector('.pill').className = 'pill ' + state }", state
         )
@@ -64,7 +64,9 @@ def test_on_a_phone_the_list_folds_away_after_a_choice(serve: Serve, tab: Page) 
         last = tab.get_by_role("tab", name="Models").bounding_box()
         assert pill is not None
         assert last is not None
-        assert last["x"] + last["width"] <= pill["x"]
+        assert last["y"] + last["height"] <= pill["y"] + 1
+        assert last["x"] + last["width"] <= 390
+        expect(tab.locator(".pill b")).to_be_in_viewport()
     tab.click("#history .toggle-button")
     expect(tab.locator("#history.open")).to_be_visible()
     tab.locator("#chats .open").click()
