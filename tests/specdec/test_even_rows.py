@@ -1,7 +1,7 @@
 """One row of bf16 on a CPU is not trusted to have the bits it has among others.
 
-SmolLM2 on a processor with bf16 instructions: the self-test's one draw agreed, 5 of 40 do not, and 5
-of 8 replies with a draft differed from plain decoding's (docs/log.md, ninth session).
+SmolLM2 on a processor with bf16 instructions: the one draw of the self-test agreed, 5 of 40 do not,
+and 5 of 8 replies with a draft differed from plain decoding (docs/log.md, ninth session).
 """
 
 from __future__ import annotations
