@@ -128,7 +128,7 @@ class Desk:
         """Keep another wording of a reply, a person's, beside it. Nothing is generated.
 
         Raises SettingError for an empty or giant text, BusyError while this conversation is being
-        answered, HistoryError when the reply is gone.
+        answered or from a guest who asks too often, HistoryError when the reply is gone.
         """
         _check(text, ())
         with self._lock:
@@ -137,6 +137,7 @@ class Desk:
             row = next((row for row in rows if row.id == message), None)
             if transcript is None or row is None or row.role != "assistant":
                 raise HistoryError("That reply is gone.", "Reload the page.")
+            self._guests.ask(session.who)  # else a guest could fill the memory, a text at a time
             self._verifier.leave(transcript.id, message)
             transcript.add_written(text, by_hand.REQUEST, row.parent)
 
@@ -254,13 +255,15 @@ class Desk:
 
     def _resting(self, session: Session) -> Transcript | None:
         """The transcript this tab shows, if any. Raises BusyError while it is being answered."""
-        if self.active(session) is not None:
-            raise BusyError("A reply is still being written here.", "Stop it first.")
+        self._check_resting(session)
         return self._chats.existing(session)
 
-    def _check_idle(self, session: Session) -> None:
+    def _check_resting(self, session: Session) -> None:
         if self.active(session) is not None:
             raise BusyError("A reply is still being written here.", "Stop it first.")
+
+    def _check_idle(self, session: Session) -> None:
+        self._check_resting(session)
         self._line.check_room(session.who)
         self._guests.ask(session.who)
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from app.desk import Options
 from app.guests import Guests
-from app.line import Job, Line, watch
+from app.line import OWNER, Job, Line, watch
 from app.loader import Loader
 from app.measured import Shelf
 from app.race_card import card_of, sheet_of
@@ -20,9 +20,6 @@ from app.series import Plan, SeriesView, beginning, series
 from app.session import Session
 from specdec.contract import ChatEngine, ErrorInfo, Mode, Phase
 from specdec.errors import SettingError
-
-OWNER = "owner"
-"""`who` of every tab of the owner's."""
 
 
 class RaceDesk:

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from specdec import heap, held, quantised
+from specdec import heap, held, quantised, threads
 from specdec.checkpoint import open_checkpoint, read_config, weight_files
 from specdec.decoder import Weights
 from specdec.device import SHORT
@@ -208,17 +208,13 @@ def _packers(device: torch.device) -> Iterator[ThreadPoolExecutor]:
     """One layer a core, each on one thread: packing is many short passes, and threads that share
     one wait for each other at every pass. A GPU copies, so one packer will do.
     """
-    threads = torch.get_num_threads()
     if device.type != "cpu":
         with ThreadPoolExecutor(1) as pool:
             yield pool
         return
-    torch.set_num_threads(1)
-    try:
-        with ThreadPoolExecutor(min(threads, PACKERS)) as pool:
-            yield pool
-    finally:
-        torch.set_num_threads(threads)
+    workers = min(threads.most(), PACKERS)
+    with threads.using(1), ThreadPoolExecutor(workers) as pool:
+        yield pool
 
 
 def _load_fallback(

@@ -7,7 +7,7 @@ Each of a step's hundreds of small calls waits for its slowest thread. With slee
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from time import perf_counter
@@ -18,6 +18,7 @@ GAIN = 1.05
 """Fewer threads must be this many times as fast: less is noise, and long chats want more."""
 
 TURNS = 8
+"""Times each count is tried, beside one that warms up."""
 
 PATIENCE = 1.0
 """Seconds after which measuring stops with what it has."""
@@ -48,11 +49,9 @@ def using(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-@contextmanager
-def all_of_them() -> Iterator[None]:
-    """For work that many threads share well: prompts, and engines that choose for themselves."""
-    with using(most()):
-        yield
+def all_of_them() -> AbstractContextManager[None]:
+    """For work that many threads share well, as reading a prompt."""
+    return using(most())
 
 
 def counts(available: int) -> list[int]:

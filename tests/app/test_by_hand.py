@@ -14,6 +14,7 @@ from app.by_hand import by_hand
 from app.desk import Options
 from app.export import as_json, as_markdown
 from app.going_on import can_go_on
+from app.guests import GuestLimits
 from app.records import StoredMessage
 from app.session import Session
 from specdec.errors import BusyError, HistoryError, SettingError
@@ -79,6 +80,17 @@ def test_saved_and_read_back_it_is_still_marked(kit: Kit) -> None:
     assert "## Reply (edited by hand)\n\nMy own words." in as_markdown(*found)
     back = kit.controller.restore(as_json(*found).encode())
     assert by_hand(kit.history.messages(back.id)[-1])
+
+
+def test_a_guests_edit_counts_as_a_message(kit: Kit) -> None:
+    kit.controller.guests.begin(GuestLimits(turns=2))
+    guest = kit.guest()
+    made = answered(kit, guest)
+    kit.controller.desk.amend(guest, made.id, "one")
+    shown = kit.controller.thread(guest).rows[-1]
+    with pytest.raises(BusyError, match="all 2 messages"):
+        kit.controller.desk.amend(guest, shown.id, "two")
+    assert kit.controller.thread(guest).rows[-1].content == "one"
 
 
 def test_what_cannot_be_amended_is_refused_in_words(kit: Kit) -> None:
