@@ -84,7 +84,7 @@ def test_saved_and_read_back_it_is_still_marked(kit: Kit) -> None:
 
 def test_a_guests_edit_counts_as_a_message(kit: Kit) -> None:
     kit.controller.guests.begin(GuestLimits(turns=2))
-    guest = kit.guest()
+    guest = kit.controller.session("tab", "guest", "share:a")
     made = answered(kit, guest)
     kit.controller.desk.amend(guest, made.id, "one")
     shown = kit.controller.thread(guest).rows[-1]
