@@ -30,15 +30,20 @@ def lasting(handler: Handler) -> Handler:
 
     gradio 6.31's page lost what was shown once in half the runs (docs/log.md); it seems to change
     an answer in place when the next one comes, drawn or not. An answer that only skips stays so.
+    A handler with nothing to say skips: gradio empties every output of one that is silent.
     """
 
     @functools.wraps(handler)
     async def wrapped(*args: Any) -> AsyncIterator[Update]:
         said: Update = {}
+        silent = True
         async for update in handler(*args):
+            silent = False
             said |= {part: change for part, change in update.items() if _only_shows(change)}
             skips = all(change == gr.skip() for change in update.values())
             yield update if skips else {**said, **update}
+        if silent:
+            yield gr.skip()
 
     return wrapped
 

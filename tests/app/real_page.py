@@ -57,6 +57,12 @@ class Visitor:
         """Everything that was shown, as one text."""
         return json.dumps([m.get("output") for m in messages])
 
+    def emptied(self, name: str, message: dict[str, Any]) -> list[gr.Block]:
+        """The outputs of a handler that such a message would leave without a value."""
+        outputs, data = self.page.fns[self._number(name)].outputs, message["output"]["data"]
+        pairs = zip(outputs, data, strict=True)
+        return [part for part, value in pairs if value is None and not isinstance(part, gr.State)]
+
     def _number(self, name: str) -> int:
         number, *_ = (i for i, fn in self.page.fns.items() if _name(fn.fn) == name)
         return int(number)

@@ -114,3 +114,25 @@ def test_regenerate_leaves_the_message_box_alone_and_send_empties_it(kit: Kit) -
 def _place(page: Any, handler: str, element: str) -> int:
     (fn,) = (f for f in page.fns.values() if getattr(f.fn, "__qualname__", "") == handler)
     return [block.elem_id for block in fn.outputs].index(element)
+
+
+@pytest.mark.parametrize(
+    ("handler", "data"),
+    [
+        ("_Page.follow", ["speculative"]),
+        ("_Page.watch_load", ["speculative"]),
+        ("_Page.watch_shelf", ["", "speculative"]),
+        ("RaceWiring.come_back", []),
+        ("BenchWiring.resume", []),
+        ("BenchWiring.arrive", []),
+    ],
+)
+def test_what_follows_a_guests_arrival_empties_no_part_of_the_page(
+    kit: Kit, handler: str, data: list[Any]
+) -> None:
+    """gradio sends null for every output of a handler that said nothing: the status was gone."""
+    with real_page(kit) as (_, guest):
+        last = guest.call(handler, data)[-1]
+        assert last["msg"] == "process_completed"
+        assert last["success"]
+        assert guest.emptied(handler, last) == []

@@ -22,6 +22,11 @@ class Handlers:
         yield {STOP: seen(False)}
         yield {LIVE: "end"}
 
+    @lasting
+    async def silent(self) -> AsyncIterator[dict[Any, Any]]:
+        for _ in range(0):
+            yield {}
+
 
 def test_each_update_says_again_what_earlier_ones_showed() -> None:
     async def all_of() -> list[dict[Any, Any]]:
@@ -33,3 +38,10 @@ def test_each_update_says_again_what_earlier_ones_showed() -> None:
     assert skipped == {LIVE: gr.skip()}  # another conversation is on the page
     assert fourth == {STOP: seen(False), SEND: seen(False)}
     assert last == {STOP: seen(False), SEND: seen(False), LIVE: "end"}
+
+
+def test_a_handler_with_nothing_to_say_skips() -> None:
+    async def all_of() -> list[dict[Any, Any]]:
+        return [update async for update in Handlers().silent()]
+
+    assert asyncio.run(all_of()) == [gr.skip()]
