@@ -15,13 +15,13 @@ from typing import Any
 LOCALE = Path(__file__).resolve().parents[1] / "assets" / "locale"
 
 
-def tr(text: str, **values: Any) -> str:
+def tr(text: str, /, **values: Any) -> str:
     """`text` in the user's language, with its `{name}` fields filled in."""
     there = catalogue().gettext(text)
     return there.format(**values) if values else there
 
 
-def tr_n(one: str, more: str, n: int, **values: Any) -> str:
+def tr_n(one: str, more: str, n: int, /, **values: Any) -> str:
     """`one` or `more` by the language's rule for `n`, which is the field `{n}` of both."""
     return catalogue().ngettext(one, more, n).format(n=f"{n:,}", **values)
 

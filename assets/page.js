@@ -1,6 +1,13 @@
 // Everything the page does in the browser by itself: copy, stick to the end, name the address.
 // Nothing here reads what a model wrote except to copy it.
 (() => {
+  // The words in the user's language, as app/script_words.py put them into the head.
+  let words = null;
+  function tr(text, name = "") {
+    words ??= JSON.parse(document.getElementById("words")?.textContent || "{}");
+    return (words[text] || text).replace("{name}", () => name);
+  }
+
   async function copy(text) {
     if (navigator.clipboard && window.isSecureContext) return navigator.clipboard.writeText(text);
     const area = document.createElement("textarea");
@@ -23,11 +30,11 @@
     const owner = button.closest("[data-id]");
     if (name === "copy-code") {
       await copy(button.closest(".code").querySelector("code").textContent);
-      return told(button, "Copied");
+      return told(button, tr("Copied"));
     }
     if (name === "copy") {
       await copy(owner.querySelector(".source").textContent);
-      return told(button, "Copied");
+      return told(button, tr("Copied"));
     }
     if (owner) send(name, { id: owner.dataset.id, title: owner.dataset.title || "" });
   }
@@ -74,12 +81,12 @@
     if (!input || !input.files.length) return;
     const file = input.files[0];
     try {
-      if (file.size > 8 * 2 ** 20) return alert("The file is larger than 8 MB: that is no conversation of this program.");
+      if (file.size > 8 * 2 ** 20) return alert(tr("The file is larger than 8 MB: that is no conversation of this program."));
       const answer = await fetch("./chats", { method: "POST", body: await file.text() });
       if (!answer.ok) return alert(await answer.text());
       location.search = "?c=" + (await answer.json()).id;
     } catch (error) {
-      alert("The file could not be sent: " + error.message);
+      alert(tr("The file could not be sent: {name}", error.message));
     } finally {
       input.value = "";
     }
@@ -98,12 +105,12 @@
     if (!dialog) {
       dialog = document.createElement("dialog");
       dialog.id = "keys";
-      dialog.setAttribute("aria-label", "Keys");
+      dialog.setAttribute("aria-label", tr("Keys"));
       const list = document.createElement("dl");
       for (const [key, what] of KEYS) {
         list.append(document.createElement("dt"), document.createElement("dd"));
         list.children[list.children.length - 2].textContent = key;
-        list.lastChild.textContent = what;
+        list.lastChild.textContent = tr(what);
       }
       dialog.append(list);
       dialog.addEventListener("click", () => dialog.close());
@@ -194,5 +201,5 @@
     if (!frame.open) frame.showModal();
   }
 
-  window.specdec = { bind, dialog, help };
+  window.specdec = { bind, dialog, help, tr };
 })();

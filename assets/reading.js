@@ -20,7 +20,7 @@
       const turn = live.querySelector(".turn");
       if (turn) {
         const wait = turn.querySelector(".wait span");
-        const now = wait ? wait.textContent.split(" · ")[0] : "The reply is being written";
+        const now = wait ? wait.textContent.split(" · ")[0] : window.specdec.tr("The reply is being written");
         if (!step) place = shown();
         if (now !== step) say(now);
         step = now;

@@ -15,6 +15,7 @@ from app.controller import Controller
 from app.line import Job
 from app.ui.seen import lasting
 from app.ui.visit import said, session_of
+from app.words import tr
 from specdec import prompt_sets
 from specdec.errors import SpecdecError
 
@@ -41,34 +42,41 @@ class BenchTab:
 
 def layout() -> BenchTab:
     """What to measure, and the board; shown to the owner alone."""
-    with gr.Tab("Benchmark", id="bench", visible=False) as tab, gr.Column(elem_id="bench"):
+    with gr.Tab(tr("Benchmark"), id="bench", visible=False) as tab, gr.Column(elem_id="bench"):
         drafters = gr.CheckboxGroup(
             [],
-            label="Drafters that can draft for the loaded target",
-            info="Plain decoding is always measured beside them.",
+            label=tr("Drafters that can draft for the loaded target"),
+            info=tr("Plain decoding is always measured beside them."),
             elem_id="bench-drafters",
         )
         known = prompt_sets.kinds()
         kinds = gr.CheckboxGroup(
             [(kind.capitalize(), kind) for kind in known],
             value=[kind for kind in KINDS if kind in known],
-            label="Kinds of prompts",
+            label=tr("Kinds of prompts"),
             elem_id="bench-kinds",
         )
         with gr.Row(elem_id="bench-run"):
             first = gr.Number(
-                FIRST, label="Prompts of a kind", precision=0, minimum=1, min_width=120
+                FIRST, label=tr("Prompts of a kind"), precision=0, minimum=1, min_width=120
             )
             tokens = gr.Number(
-                TOKENS, label="Tokens a reply", precision=0, minimum=8, maximum=MOST_TOKENS,
+                TOKENS, label=tr("Tokens a reply"), precision=0, minimum=8, maximum=MOST_TOKENS,
                 min_width=120,
             )  # fmt: skip
             runs = gr.Number(
-                RUNS, label="Runs", precision=0, minimum=1, maximum=MOST_RUNS, min_width=120
+                RUNS, label=tr("Runs"), precision=0, minimum=1, maximum=MOST_RUNS, min_width=120
             )
-            go = gr.Button("Measure", variant="primary", elem_id="bench-go", scale=0, min_width=110)
+            go = gr.Button(
+                tr("Measure"), variant="primary", elem_id="bench-go", scale=0, min_width=110
+            )
             stop = gr.Button(
-                "Stop", variant="stop", elem_id="bench-stop", visible=False, scale=0, min_width=110
+                tr("Stop"),
+                variant="stop",
+                elem_id="bench-stop",
+                visible=False,
+                scale=0,
+                min_width=110,
             )
         board = gr.HTML(
             bench_board.EMPTY, elem_id="bench-board", js_on_load=None, apply_default_css=False

@@ -24,6 +24,7 @@ from app.ui.reply_settings import ReplySettings, options_of
 from app.ui.seen import lasting, seen
 from app.ui.versions import VersionsWiring
 from app.ui.visit import last_facts, pill_html, said, session_of
+from app.words import tr
 from specdec.errors import SettingError, SpecdecError
 
 Update = dict[Any, Any]
@@ -38,14 +39,6 @@ window.specdec.bind(element, (act, data) => {
   if (act === 'tokens') trigger('tokens', data);
 });
 """
-EDITING = (
-    '<p class="note" role="status">Editing an earlier message: sending makes a new version; '
-    "this one and what follows it are kept.</p>"
-)
-EDITING_REPLY = (
-    '<p class="note" role="status">Editing a reply: sending keeps your words beside the model\'s, '
-    "marked as edited by hand. Nothing is generated.</p>"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +71,22 @@ def layout() -> Chat:
         composer = composer_layout.layout()
     edited = gr.State(0)
     return Chat(thread=turns.head, tail=turns.tail, live=live, edited=edited, **composer)
+
+
+def editing(role: str) -> str:
+    """What sending does while a message of that role is being edited."""
+    text = (
+        tr(
+            "Editing an earlier message: sending makes a new version; "
+            "this one and what follows it are kept."
+        )
+        if role == "user"
+        else tr(
+            "Editing a reply: sending keeps your words beside the model's, "
+            "marked as edited by hand. Nothing is generated."
+        )
+    )
+    return f'<p class="note" role="status">{text}</p>'
 
 
 class ChatWiring:
@@ -148,7 +157,11 @@ class ChatWiring:
     def _amend(self, request: gr.Request, message: int, text: str, mode: str) -> Update:
         session = session_of(self.controller, request)
         if session.tray.files:
-            return {self.chat.notice: said(SettingError("A reply takes no files.", "Remove them."))}
+            return {
+                self.chat.notice: said(
+                    SettingError(tr("A reply takes no files."), tr("Remove them."))
+                )
+            }
         try:
             self.controller.desk.amend(session, message, text)
         except SpecdecError as error:
@@ -253,13 +266,14 @@ class ChatWiring:
         thread = self.controller.thread(session)
         row = next((row for row in thread.rows if row.id == int(event.id)), None)
         if row is None:
-            return {self.chat.notice: '<p class="error">That message is gone. Reload the page.</p>'}
+            gone = tr("That message is gone. Reload the page.")
+            return {self.chat.notice: f'<p class="error">{gone}</p>'}
         session.tray.edit(attachments_of(row.request))
         return {
             self.chat.attached: attachment_view.chips(session.tray.items()),
             self.chat.box: gr.update(value=row.content, autofocus=True),
             self.chat.edited: row.id,
-            self.chat.notice: EDITING if row.role == "user" else EDITING_REPLY,
+            self.chat.notice: editing(row.role),
             self.chat.cancel_edit: seen(True),
         }
 

@@ -20,6 +20,7 @@ from app.live import Facts
 from app.session import Session
 from app.ui import reply_settings
 from app.ui.visit import last_facts, said, session_of
+from app.words import tr
 from specdec.errors import SettingError, SpecdecError
 
 Update = dict[Any, Any]
@@ -121,15 +122,20 @@ def _contents(file: dict[str, Any]) -> tuple[str, bytes]:
     """Name and bytes as the browser sent them. Raises SettingError where it could not."""
     name, size = str(file.get("name", "")), file.get("size")
     if not isinstance(size, int) or size < 0:
-        raise SettingError(f"{plain_name(name)} could not be read.", "Attach files, not folders.")
+        raise SettingError(
+            tr("{name} could not be read.", name=plain_name(name)), tr("Attach files, not folders.")
+        )
     if size > MAX_FILE:
         raise too_large(name, size)
     try:
         data = base64.b64decode(str(file.get("data", "")), validate=True)
     except binascii.Error as error:
-        raise SettingError(f"{plain_name(name)} came damaged.", "Attach it again.") from error
+        raise SettingError(
+            tr("{name} came damaged.", name=plain_name(name)), tr("Attach it again.")
+        ) from error
     if size and not data:
         raise SettingError(
-            f"{plain_name(name)} was not attached: too much came at once.", "Attach fewer files."
+            tr("{name} was not attached: too much came at once.", name=plain_name(name)),
+            tr("Attach fewer files."),
         )
     return name, data

@@ -8,13 +8,14 @@ import gradio as gr
 
 from app.attachments import MAX_FILE
 from app.ui.seen import HIDDEN
+from app.words import tr
 
 OPEN_DRAWER = "() => document.querySelector('#drawer .toggle-button').click()"
 SHOW_KEYS = "() => window.specdec.help()"
-CLIP = (
-    '<label class="clip" title="Attach text files"><svg viewBox="0 0 24 24" aria-hidden="true">'
+PAPER_CLIP = (
+    '<svg viewBox="0 0 24 24" aria-hidden="true">'
     '<path d="M20 11.5 12 19.5a5 5 0 0 1-7-7l8.5-8.5a3.3 3.3 0 0 1 4.7 4.7l-8.4 8.4a1.7 1.7 0 0 '
-    '1-2.4-2.4l7.6-7.6"/></svg><input type="file" multiple aria-label="Attach text files"></label>'
+    '1-2.4-2.4l7.6-7.6"/></svg>'
 )
 BIND_CLIP = """
 window.specdec.compose(
@@ -25,6 +26,15 @@ window.specdec.bind(element, (act, data) => { if (act === 'detach') trigger('det
 """
 
 
+def clip_html() -> str:
+    """The paper clip, with the file chooser in it."""
+    name = tr("Attach text files")
+    return (
+        f'<label class="clip" title="{name}">{PAPER_CLIP}'
+        f'<input type="file" multiple aria-label="{name}"></label>'
+    )
+
+
 def layout() -> dict[str, Any]:
     """By the names `chat.Chat` has for them; the box waits for `page.arrive` and its value."""
     with gr.Column(elem_id="composer"):
@@ -33,12 +43,16 @@ def layout() -> dict[str, Any]:
         attached = gr.HTML("", elem_id="files", js_on_load=BIND_FILES, apply_default_css=False)
         with gr.Row(elem_id="write"):
             clip = gr.HTML(
-                CLIP, elem_id="clip", js_on_load=BIND_CLIP, apply_default_css=False, min_width=0
+                clip_html(),
+                elem_id="clip",
+                js_on_load=BIND_CLIP,
+                apply_default_css=False,
+                min_width=0,
             )
             box = gr.Textbox(
-                label="Message",
+                label=tr("Message"),
                 show_label=False,
-                placeholder="Write a message",
+                placeholder=tr("Write a message"),
                 lines=1,
                 max_lines=10,
                 interactive=False,
@@ -46,27 +60,27 @@ def layout() -> dict[str, Any]:
                 elem_id="message",
                 scale=1,
             )
-            send = gr.Button("Send", variant="primary", elem_id="send", scale=0, min_width=84)
+            send = gr.Button(tr("Send"), variant="primary", elem_id="send", scale=0, min_width=84)
             stop = gr.Button(
-                "Stop", variant="stop", elem_id="stop", visible=HIDDEN, scale=0, min_width=84
+                tr("Stop"), variant="stop", elem_id="stop", visible=HIDDEN, scale=0, min_width=84
             )
         with gr.Row(elem_id="under"):
             mode = gr.Radio(
-                [("Speculative", "speculative"), ("Standard", "standard")],
+                [(tr("Speculative"), "speculative"), (tr("Standard"), "standard")],
                 value="speculative",
-                label="Decoding",
+                label=tr("Decoding"),
                 show_label=False,
                 interactive=False,
                 container=False,
                 elem_id="mode",
             )
             cancel_edit = gr.Button(
-                "Cancel editing", size="sm", visible=HIDDEN, elem_id="cancel-edit", scale=0
+                tr("Cancel editing"), size="sm", visible=HIDDEN, elem_id="cancel-edit", scale=0
             )
             meter = gr.HTML("", elem_id="meter", js_on_load=None, apply_default_css=False)
-            tune = gr.Button("Reply settings", size="sm", elem_id="tune", scale=0)
-            clear = gr.Button("Clear this conversation", size="sm", elem_id="clear", scale=0)
-            keys = gr.Button("Keys ?", size="sm", elem_id="help", scale=0)
+            tune = gr.Button(tr("Reply settings"), size="sm", elem_id="tune", scale=0)
+            clear = gr.Button(tr("Clear this conversation"), size="sm", elem_id="clear", scale=0)
+            keys = gr.Button(tr("Keys ?"), size="sm", elem_id="help", scale=0)
     keys.click(None, None, None, js=SHOW_KEYS)
     tune.click(None, None, None, js=OPEN_DRAWER)
     return {

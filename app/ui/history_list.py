@@ -14,6 +14,7 @@ from app.records import Found
 from app.session import Session
 from app.ui import theme
 from app.ui.visit import said, session_of
+from app.words import tr
 from specdec.errors import SpecdecError
 
 Update = dict[Any, Any]
@@ -23,7 +24,7 @@ window.specdec.bind(element, (act, data) => {
   if (act === 'open') trigger('open', data);
   if (act === 'pin') trigger('pin', data);
   if (act === 'rename') {
-    const title = prompt('New title', data.title);
+    const title = prompt(window.specdec.tr('New title'), data.title);
     if (title) trigger('rename', {id: data.id, title: title});
   }
   if (act === 'delete') trigger('remove', data);
@@ -49,58 +50,64 @@ def layout() -> HistoryList:
             js_on_load=None,
             apply_default_css=False,
         )
-        new = gr.Button("New conversation", elem_id="new", variant="secondary")
+        new = gr.Button(tr("New conversation"), elem_id="new", variant="secondary")
         search = gr.Textbox(
-            label="Search",
+            label=tr("Search"),
             show_label=False,
-            placeholder="Search",
+            placeholder=tr("Search"),
             lines=1,
             max_lines=1,
             container=False,
             elem_id="search",
         )
         chats = gr.HTML("", elem_id="chats", js_on_load=BIND, apply_default_css=False)
-        gr.HTML(IMPORT, js_on_load=None, apply_default_css=False)
+        gr.HTML(import_html(), js_on_load=None, apply_default_css=False)
     return HistoryList(side, new, search, chats)
 
 
-IMPORT = (
-    '<label class="import">Import a saved conversation'
-    '<input type="file" accept=".json,application/json" data-import></label>'
-)
-EMPTY = "Your conversations are kept here, on this computer only."
-NOTHING = "No conversation holds these words."
+def import_html() -> str:
+    """The chooser of a saved conversation; page.js posts it."""
+    return (
+        f'<label class="import">{tr("Import a saved conversation")}'
+        '<input type="file" accept=".json,application/json" data-import></label>'
+    )
 
 
-def list_html(found: Sequence[Found], current: str, none: str = EMPTY) -> str:
+def list_html(found: Sequence[Found], current: str, searched: bool = False) -> str:
     """Titles in their order, with the place that a search found; the one shown is marked."""
     if not found:
+        nothing = tr("No conversation holds these words.")
+        none = (
+            nothing if searched else tr("Your conversations are kept here, on this computer only.")
+        )
         return f'<p class="quiet">{escape(none)}</p>'
     items = "".join(_item(one, current) for one in found)
-    return f'<nav aria-label="Earlier conversations"><ul>{items}</ul></nav>'
+    return f'<nav aria-label="{tr("Earlier conversations")}"><ul>{items}</ul></nav>'
 
 
 def _item(found: Found, current: str) -> str:
     chat = found.conversation
-    title, here = escape(chat.title or "Untitled"), chat.id == current
+    title, here = escape(chat.title or tr("Untitled")), chat.id == current
     kinds = " ".join(["current"] * here + ["pinned"] * chat.pinned)
-    where = "in another version: " if found.hidden else ""
+    where = tr("in another version:") + " " if found.hidden else ""
     place = f"<small>{where}{escape(found.excerpt)}</small>" if found.excerpt else ""
-    pin = "Unpin" if chat.pinned else "Pin"
+    pin = tr("Unpin") if chat.pinned else tr("Pin")
+    pins = tr("Unpin {title}", title=title) if chat.pinned else tr("Pin {title}", title=title)
+    link = f"./chats/{escape(chat.id)}"
     return (
         f'<li class="{kinds}" data-id="{escape(chat.id)}" data-title="{title}">'
         f'<button type="button" data-act="open" class="open"'
         f"{' aria-current=page' if here else ''}>{title}{place}</button>"
-        f'<button type="button" data-act="pin" aria-label="{pin} {title}" title="{pin}">'
+        f'<button type="button" data-act="pin" aria-label="{pins}" title="{pin}">'
         f"{'★' if chat.pinned else '☆'}</button>"
-        f'<button type="button" data-act="rename" aria-label="Rename {title}" title="Rename">'
-        "✎</button>"
-        f'<a href="./chats/{escape(chat.id)}.md" download aria-label="Save {title} as Markdown"'
-        ' title="Save as Markdown">⇩</a>'
-        f'<a href="./chats/{escape(chat.id)}.json" download aria-label="Save {title} as JSON"'
-        ' title="Save as JSON, with token ids and figures">{}</a>'
-        f'<button type="button" data-act="delete" aria-label="Delete {title}" title="Delete">'
-        "✕</button></li>"
+        f'<button type="button" data-act="rename" aria-label="{tr("Rename {title}", title=title)}"'
+        f' title="{tr("Rename")}">✎</button>'
+        f'<a href="{link}.md" download aria-label="{tr("Save {title} as Markdown", title=title)}"'
+        f' title="{tr("Save as Markdown")}">⇩</a>'
+        f'<a href="{link}.json" download aria-label="{tr("Save {title} as JSON", title=title)}"'
+        f' title="{tr("Save as JSON, with token ids and figures")}">{{}}</a>'
+        f'<button type="button" data-act="delete" aria-label="{tr("Delete {title}", title=title)}"'
+        f' title="{tr("Delete")}">✕</button></li>'
     )
 
 
@@ -129,8 +136,8 @@ class HistoryWiring:
         if session.role != "owner":
             return {self.parts.chats: ""}
         found = self.controller.chats.found(session)
-        none = NOTHING if session.search.strip() else EMPTY
-        return {self.parts.chats: list_html(found, session.conversation, none)}
+        searched = bool(session.search.strip())
+        return {self.parts.chats: list_html(found, session.conversation, searched)}
 
     def refresh(self, session: Session) -> Update:
         """The list while a reply begins or ends; a search is not made anew for that."""

@@ -13,6 +13,7 @@ import gradio as gr
 from app.controller import Controller
 from app.hub_search import Found
 from app.ui.visit import said, session_of
+from app.words import tr
 from specdec.errors import SpecdecError
 from specdec.hub_errors import page_of
 
@@ -20,7 +21,6 @@ Update = dict[Any, Any]
 BIND = """
 window.specdec.bind(element, (act, data) => { if (act === 'enlist') trigger('enlist', data); });
 """
-ASKING = '<div class="wait" role="status"><span>Asking the hub</span><progress></progress></div>'
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Finder:
 
 def layout() -> Finder:
     """One button, and room for what comes."""
-    ask = gr.Button("Search the hub", elem_id="ask-hub", scale=0, min_width=140)
+    ask = gr.Button(tr("Search the hub"), elem_id="ask-hub", scale=0, min_width=140)
     found = gr.HTML("", elem_id="hub-found", js_on_load=BIND, apply_default_css=False)
     return Finder(ask, found)
 
@@ -41,24 +41,25 @@ def layout() -> Finder:
 def found_html(found: Sequence[Found]) -> str:
     """Repositories, with what is against those that cannot be had."""
     if not found:
-        return '<p class="quiet" role="status">The hub has no model with these words.</p>'
+        return f'<p class="quiet" role="status">{tr("The hub has no model with these words.")}</p>'
     items = "".join(_item(one) for one in found)
     return (
-        f'<div class="shelf"><section><h3>On the hub ({len(found)})</h3><ul>{items}</ul>'
-        "</section></div>"
+        f'<div class="shelf"><section><h3>{tr("On the hub ({n})", n=len(found))}</h3>'
+        f"<ul>{items}</ul></section></div>"
     )
 
 
 def _item(one: Found) -> str:
     repo, page = escape(one.repo), escape(page_of(one.repo))
-    words = [f"revision {one.revision[:12]}"] if one.revision else []
-    words += [f"licence: {one.licence}"] if one.licence else []
-    words += ["needs access"] if one.gated else []
-    words.append(one.why or "can be tried; its files are looked at when they come")
+    words = [tr("revision {name}", name=one.revision[:12])] if one.revision else []
+    words += [tr("licence: {name}", name=one.licence)] if one.licence else []
+    words += [tr("needs access")] if one.gated else []
+    words.append(one.why or tr("can be tried; its files are looked at when they come"))
     button = (
         ""
         if one.why
-        else f'<button type="button" data-act="enlist" aria-label="Add {repo}">Add</button>'
+        else f'<button type="button" data-act="enlist" aria-label="{tr("Add {name}", name=repo)}">'
+        f"{tr('Add')}</button>"
     )
     return (
         f'<li data-id="{repo}" data-title="{repo}"><div class="what"><b>'
@@ -83,7 +84,8 @@ class FinderWiring:
     async def ask(self, query: str, request: gr.Request) -> Any:
         """The only thing on this page that asks the hub without a download."""
         session = session_of(self.controller, request)
-        yield ASKING
+        asking = f"<span>{tr('Asking the hub')}</span><progress></progress>"
+        yield f'<div class="wait" role="status">{asking}</div>'
         try:
             shelf = self.controller.model_shelf
             yield found_html(await asyncio.to_thread(shelf.ask_hub, session, query))
@@ -96,4 +98,5 @@ class FinderWiring:
             name = self.controller.model_shelf.add_repo(session, str(event.id))
         except SpecdecError as error:
             return said(error)
-        return f'<p class="quiet" role="status">{escape(name)} is on the list, under Download.</p>'
+        text = escape(tr("{name} is on the list, under Download.", name=name))
+        return f'<p class="quiet" role="status">{text}</p>'

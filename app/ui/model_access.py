@@ -14,17 +14,14 @@ from app import hub_token
 from app.controller import Controller
 from app.session import Session
 from app.ui.visit import said, session_of
+from app.words import tr
 from specdec.errors import SpecdecError
 
 Update = dict[Any, Any]
 
-HAVE = "A token is kept. It is never shown, logged or put into this program's settings."
-FROM_OUTSIDE = "A token comes from HF_TOKEN in the environment."
-LACK = "No token is kept. Gated models need one; all others do not."
-ABOUT = (
-    "Ask for access on the model's page, then make a token with read access at "
+TOKENS = (
     '<a href="https://huggingface.co/settings/tokens" target="_blank" rel="noopener noreferrer">'
-    f"huggingface.co/settings/tokens</a>. It is kept in {escape(hub_token.PLACE)}."
+    "huggingface.co/settings/tokens</a>"
 )
 
 
@@ -43,18 +40,29 @@ class Access:
 
 def layout() -> Access:
     """Two folded parts."""
-    with gr.Accordion("Add a folder or a GGUF file of your own", open=False):
-        path = gr.Textbox("", label="Path on this machine", max_lines=1, elem_id="own-path")
-        add = gr.Button("Add", elem_id="own-add", scale=0, min_width=90)
+    with gr.Accordion(tr("Add a folder or a GGUF file of your own"), open=False):
+        path = gr.Textbox("", label=tr("Path on this machine"), max_lines=1, elem_id="own-path")
+        add = gr.Button(tr("Add"), elem_id="own-add", scale=0, min_width=90)
         told = gr.HTML("", elem_id="own-told", js_on_load=None, apply_default_css=False)
-    with gr.Accordion("Access to gated models", open=False):
-        gr.HTML(f'<p class="quiet">{ABOUT}</p>', js_on_load=None, apply_default_css=False)
+    with gr.Accordion(tr("Access to gated models"), open=False):
+        gr.HTML(f'<p class="quiet">{_about()}</p>', js_on_load=None, apply_default_css=False)
         state = gr.HTML("", elem_id="token-state", js_on_load=None, apply_default_css=False)
-        token = gr.Textbox("", label="Access token", type="password", elem_id="token", max_lines=1)
+        token = gr.Textbox(
+            "", label=tr("Access token"), type="password", elem_id="token", max_lines=1
+        )
         with gr.Row():
-            keep = gr.Button("Keep token", elem_id="token-keep", scale=0, min_width=110)
-            remove = gr.Button("Remove token", elem_id="token-remove", scale=0, min_width=110)
+            keep = gr.Button(tr("Keep token"), elem_id="token-keep", scale=0, min_width=110)
+            remove = gr.Button(tr("Remove token"), elem_id="token-remove", scale=0, min_width=110)
     return Access(state, token, keep, remove, path, add, told)
+
+
+def _about() -> str:
+    return tr(
+        "Ask for access on the model's page, then make a token with read access at {page}. "
+        "It is kept in {place}.",
+        page=TOKENS,
+        place=escape(hub_token.PLACE),
+    )
 
 
 class AccessWiring:
@@ -75,8 +83,15 @@ class AccessWiring:
 
     def state_html(self) -> str:
         """Whether there is a token; nothing of it."""
-        text = FROM_OUTSIDE if hub_token.from_environment() else HAVE
-        return f'<p class="quiet" role="status">{text if hub_token.known() else LACK}</p>'
+        if not hub_token.known():
+            text = tr("No token is kept. Gated models need one; all others do not.")
+        elif hub_token.from_environment():
+            text = tr("A token comes from HF_TOKEN in the environment.")
+        else:
+            text = tr(
+                "A token is kept. It is never shown, logged or put into this program's settings."
+            )
+        return f'<p class="quiet" role="status">{text}</p>'
 
     async def keep(self, token: str, request: gr.Request) -> Update:
         """The box is emptied whatever comes of it."""
@@ -93,7 +108,8 @@ class AccessWiring:
             name = await asyncio.to_thread(self.controller.model_shelf.add_path, session, path)
         except SpecdecError as error:
             return {self.parts.told: said(error)}
-        text = f'<p class="quiet" role="status">{escape(name)} is on the list.</p>'
+        text = escape(tr("{name} is on the list.", name=name))
+        text = f'<p class="quiet" role="status">{text}</p>'
         return {self.parts.told: text, self.parts.path: ""}
 
     async def _token(self, request: gr.Request, act: Callable[[Session], None]) -> Update:

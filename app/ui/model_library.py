@@ -20,6 +20,7 @@ from app.model_row import narrowed
 from app.session import Session
 from app.ui.seen import lasting
 from app.ui.visit import said, session_of
+from app.words import tr
 from specdec.errors import SpecdecError
 
 Update = dict[Any, Any]
@@ -29,8 +30,9 @@ EVERY_S = 0.4
 
 BIND = """
 window.specdec.bind(element, (act, data) => {
-  if (act === 'remove' && !confirm('Delete ' + data.title + ' from the disk?')) return;
-  if (act === 'cancel' && !confirm('Delete what was fetched of ' + data.title + '?')) return;
+  const sure = (text) => confirm(window.specdec.tr(text, data.title));
+  if (act === 'remove' && !sure('Delete {name} from the disk?')) return;
+  if (act === 'cancel' && !sure('Delete what was fetched of {name}?')) return;
   const acts = ['download', 'cancel', 'verify', 'mend', 'remove', 'forget', 'use'];
   if (acts.includes(act)) trigger(act, data);
 });
@@ -54,13 +56,13 @@ def layout() -> Library:
     """What runs, with its two buttons; the search; the list."""
     with gr.Row(visible=False, elem_id="going") as going:
         progress = gr.HTML("", elem_id="fetching", js_on_load=None, apply_default_css=False)
-        pause = gr.Button("Pause", elem_id="pause", scale=0, min_width=90)
-        cancel = gr.Button("Cancel and delete", elem_id="cancel-fetch", scale=0, min_width=170)
+        pause = gr.Button(tr("Pause"), elem_id="pause", scale=0, min_width=90)
+        cancel = gr.Button(tr("Cancel and delete"), elem_id="cancel-fetch", scale=0, min_width=170)
     notice = gr.HTML("", elem_id="shelf-notice", js_on_load=None, apply_default_css=False)
     search = gr.Textbox(
         "",
-        label="Search the models",
-        placeholder="Name, family or size",
+        label=tr("Search the models"),
+        placeholder=tr("Name, family or size"),
         elem_id="find",
         max_lines=1,
     )
@@ -212,10 +214,10 @@ class LibraryWiring:
         self.controller.load(session, model, None)
 
     def _removed(self, session: Session, model: str) -> str:
-        return f"{view.size(self.models.delete(session, model))} are free again."
+        return tr("{size} are free again.", size=view.size(self.models.delete(session, model)))
 
     def _dropped(self, session: Session, model: str) -> str:
-        return f"{view.size(self.models.cancel(session, model))} of it were deleted."
+        return tr("{size} of it were deleted.", size=view.size(self.models.cancel(session, model)))
 
     def _shown(self, session: Session, query: str) -> Update:
         return {

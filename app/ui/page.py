@@ -33,6 +33,7 @@ from app.ui.seen import lasting
 from app.ui.theme import look as look
 from app.ui.visit import last_facts, pill_html, session_of
 from app.view import Label
+from app.words import tr
 from specdec.errors import SpecdecError
 
 Update = dict[Any, Any]
@@ -54,25 +55,25 @@ class _Page:
         self.controller = controller
         self.history = history_list.layout()
         self.pill = gr.HTML(
-            bubbles.pill(Label("starting", "busy", "")),
+            bubbles.pill(Label(tr("starting"), "busy", "")),
             elem_id="pill",
             js_on_load=None,
             apply_default_css=False,
         )
         with gr.Tabs(elem_id="tabs"):
-            with gr.Tab("Chat", id="chat"):
+            with gr.Tab(tr("Chat"), id="chat"):
                 self.chat = chat.layout()
-            with gr.Tab("Race", id="race"):
+            with gr.Tab(tr("Race"), id="race"):
                 self.race = race.layout()
             self.bench = bench.layout()
             with (
-                gr.Tab("Models", id="models", visible=False) as self.models_tab,
+                gr.Tab(tr("Models"), id="models", visible=False) as self.models_tab,
                 gr.Column(elem_id="models"),
                 gr.Tabs(elem_id="models-tabs"),
             ):
-                with gr.Tab("This pair", id="pair"):
+                with gr.Tab(tr("This pair"), id="pair"):
                     self.models = settings_panel.layout()
-                with gr.Tab("All models", id="all"):
+                with gr.Tab(tr("All models"), id="all"):
                     self.library = model_library.layout()
                     self.finder = hub_finder.layout()
                     self.access = model_access.layout()

@@ -9,6 +9,7 @@ import gradio as gr
 
 from app.preset_file import MAX_FILE
 from app.ui.seen import HIDDEN
+from app.words import tr
 
 BIND = """
 element.addEventListener('change', async (event) => {
@@ -46,24 +47,24 @@ def layout() -> PresetMenu:
     with gr.Column(elem_id="presets"):
         menu = gr.Dropdown(
             [],
-            label="Preset",
+            label=tr("Preset"),
             allow_custom_value=True,  # which names there are is for the controller to say
             interactive=False,
             elem_id="preset",
         )
         state = gr.HTML("", elem_id="preset-state", js_on_load=None, apply_default_css=False)
         with gr.Row(elem_id="preset-acts"):
-            back = gr.Button("Set back", size="sm", visible=HIDDEN, min_width=80)
-            update = gr.Button("Save changes", size="sm", visible=HIDDEN, min_width=80)
-        with gr.Accordion("Your presets", open=False, visible=False) as manage:
-            name = gr.Textbox(label="Name of a preset", max_lines=1, elem_id="preset-name")
+            back = gr.Button(tr("Set back"), size="sm", visible=HIDDEN, min_width=80)
+            update = gr.Button(tr("Save changes"), size="sm", visible=HIDDEN, min_width=80)
+        with gr.Accordion(tr("Your presets"), open=False, visible=False) as manage:
+            name = gr.Textbox(label=tr("Name of a preset"), max_lines=1, elem_id="preset-name")
             with gr.Row():
-                save = gr.Button("Save", size="sm", variant="primary", min_width=60)
-                rename = gr.Button("Rename", size="sm", min_width=60)
-                delete = gr.Button("Delete", size="sm", min_width=60)
+                save = gr.Button(tr("Save"), size="sm", variant="primary", min_width=60)
+                rename = gr.Button(tr("Rename"), size="sm", min_width=60)
+                delete = gr.Button(tr("Delete"), size="sm", min_width=60)
             files = gr.HTML("", elem_id="preset-files", js_on_load=BIND, apply_default_css=False)
         told = gr.HTML("", elem_id="preset-told", js_on_load=None, apply_default_css=False)
-        undo = gr.Button("Undo", size="sm", visible=HIDDEN, elem_id="preset-undo")
+        undo = gr.Button(tr("Undo"), size="sm", visible=HIDDEN, elem_id="preset-undo")
     before = gr.State(None)
     return PresetMenu(
         menu, state, back, update, manage, name, save, rename, delete, files, told, undo, before

@@ -20,6 +20,7 @@ from app.ui import reply_settings
 from app.ui.preset_menu import PresetMenu
 from app.ui.seen import seen
 from app.ui.visit import said, session_of
+from app.words import tr
 from specdec.errors import SettingError, SpecdecError
 
 Update = dict[Any, Any]
@@ -103,7 +104,7 @@ class PresetWiring:
         except SpecdecError as error:
             return {parts.menu: presets.chosen(session), **self._refused(error)}
         lost = [mode, *values] != reply_settings.values_of(options)
-        told = f"“{preset.name}” is set." if lost else ""
+        told = tr("“{name}” is set.", name=preset.name) if lost else ""
         return {
             **self.update(session, options),
             **self._set(reply_settings.values_of(options)),
@@ -117,7 +118,9 @@ class PresetWiring:
             change = self.controller.presets.save(session, name, options)
             over = any(before is not None for before in change.values())
             made = next(iter(change))
-            return change, f"“{made}” was {'overwritten' if over else 'saved'}."
+            if over:
+                return change, tr("“{name}” was overwritten.", name=made)
+            return change, tr("“{name}” was saved.", name=made)
 
         return self._change(request, values, act)
 
@@ -128,13 +131,14 @@ class PresetWiring:
     def rename(self, request: gr.Request, name: str, new: str, *values: Any) -> Update:
         def act(session: Session, options: Options) -> tuple[Change, str]:
             change = self.controller.presets.rename(session, name, new)
-            return change, f"“{name}” is now “{next(iter(change))}”."
+            return change, tr("“{old}” is now “{new}”.", old=name, new=next(iter(change)))
 
         return self._change(request, values, act)
 
     def delete(self, request: gr.Request, name: str, *values: Any) -> Update:
         def act(session: Session, options: Options) -> tuple[Change, str]:
-            return self.controller.presets.delete(session, name), f"“{name}” was deleted."
+            change = self.controller.presets.delete(session, name)
+            return change, tr("“{name}” was deleted.", name=name)
 
         return self._change(request, values, act)
 
@@ -143,10 +147,14 @@ class PresetWiring:
 
         def act(session: Session, options: Options) -> tuple[Change, str]:
             if int(event.size) > MAX_FILE:
-                raise SettingError("The file is larger than 1 MB.", "Choose a file of presets.")
+                raise SettingError(
+                    tr("The file is larger than 1 MB."), tr("Choose a file of presets.")
+                )
             change = self.controller.presets.add(session, str(event.text))
             names = ", ".join(f"“{name}”" for name in change)
-            return change, f"Imported: {names}." if names else "All of them are here already."
+            if not names:
+                return change, tr("All of them are here already.")
+            return change, tr("Imported: {names}.", names=names)
 
         return self._change(request, values, act)
 
@@ -157,7 +165,7 @@ class PresetWiring:
         if "values" in before:
             session = session_of(self.controller, request)
             values = tuple(before["values"])
-            shown = {**self._set(list(values)), **self._told("Put back.", None)}
+            shown = {**self._set(list(values)), **self._told(tr("Put back."), None)}
             try:
                 return {**self.update(session, reply_settings.options_of(*values)), **shown}
             except SpecdecError:  # what stood there could not be read either
@@ -165,7 +173,7 @@ class PresetWiring:
 
         def act(session: Session, options: Options) -> tuple[Change, str]:
             self.controller.presets.put_back(session, before["change"])
-            return {}, "Put back."
+            return {}, tr("Put back.")
 
         return self._change(request, values, act)
 
@@ -206,17 +214,17 @@ def state_html(name: str, found: list[str]) -> str:
     """What differs from the preset, in a line."""
     if not found:
         return ""
-    what = escape(", ".join(found))
-    return f'<p class="quiet" role="status">Changed since “{escape(name)}”: {what}</p>'
+    text = tr("Changed since “{name}”: {what}", name=name, what=", ".join(found))
+    return f'<p class="quiet" role="status">{escape(text)}</p>'
 
 
 def files_html(chosen: Preset, presets: tuple[Preset, ...]) -> str:
     """Two files to save, one to read. Their text is in the links, so no route serves them."""
     own = [preset for preset in presets if not is_built_in(preset.name)]
     return (
-        f"<p>{_link([chosen], f'{_slug(chosen.name)}.json', 'Export this one')}"
-        f"{_link(own, 'presets.json', 'Export all of yours') if own else ''}</p>"
-        '<label class="import">Import presets'
+        f"<p>{_link([chosen], f'{_slug(chosen.name)}.json', tr('Export this one'))}"
+        f"{_link(own, 'presets.json', tr('Export all of yours')) if own else ''}</p>"
+        f'<label class="import">{tr("Import presets")}'
         '<input type="file" accept=".json,application/json"></label>'
     )
 

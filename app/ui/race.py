@@ -16,6 +16,7 @@ from app.series import MOST_RUNS, SeriesView
 from app.ui.reply_settings import ReplySettings, options_of
 from app.ui.seen import lasting
 from app.ui.visit import said, session_of
+from app.words import tr
 from specdec import prompt_sets
 from specdec.contract import Mode
 from specdec.errors import SpecdecError
@@ -61,46 +62,56 @@ def layout() -> Race:
     with gr.Column(elem_id="race"):
         with gr.Row(elem_id="race-pick"):
             kind = gr.Dropdown(
-                list(by_kind), value=first, label="Kind of prompt", scale=1, min_width=150
+                [(tr(EVERY) if kind == EVERY else kind, kind) for kind in by_kind],
+                value=first,
+                label=tr("Kind of prompt"),
+                scale=1,
+                min_width=150,
             )
             example = gr.Dropdown(
-                _examples(by_kind[first]), value=by_kind[first][0], label="Example", scale=4
+                _examples(by_kind[first]), value=by_kind[first][0], label=tr("Example"), scale=4
             )
         prompt = gr.Textbox(
             by_kind[first][0],
-            label="Prompt (several: a line of --- between two)",
+            label=tr("Prompt (several: a line of --- between two)"),
             lines=2,
             max_lines=6,
             elem_id="race-prompt",
         )
         with gr.Row(elem_id="race-run"):
-            order = gr.Radio(list(ORDERS), value=next(iter(ORDERS)), label="Order (alternates)")
+            orders = zip((tr("Standard first"), tr("Speculative first")), ORDERS, strict=True)
+            order = gr.Radio(list(orders), value=next(iter(ORDERS)), label=tr("Order (alternates)"))
             runs = gr.Number(
-                1, label="Runs of a prompt", precision=0, minimum=1, maximum=MOST_RUNS,
+                1, label=tr("Runs of a prompt"), precision=0, minimum=1, maximum=MOST_RUNS,
                 min_width=120, elem_id="race-runs",
             )  # fmt: skip
             tokens = gr.Number(
-                TOKENS, label="Most tokens a lane", precision=0, minimum=1, min_width=120
+                TOKENS, label=tr("Most tokens a lane"), precision=0, minimum=1, min_width=120
             )
-            go = gr.Button("Race", variant="primary", elem_id="go", scale=0, min_width=110)
+            go = gr.Button(tr("Race"), variant="primary", elem_id="go", scale=0, min_width=110)
             stop = gr.Button(
-                "Stop", variant="stop", elem_id="race-stop", visible=False, scale=0, min_width=110
+                tr("Stop"),
+                variant="stop",
+                elem_id="race-stop",
+                visible=False,
+                scale=0,
+                min_width=110,
             )
         board = gr.HTML(race_board.EMPTY, elem_id="board", js_on_load=None, apply_default_css=False)
         with gr.Row(elem_id="race-on", visible=False) as on:
             message = gr.Textbox(
-                label="Go on: the next message, sent to both lanes",
+                label=tr("Go on: the next message, sent to both lanes"),
                 lines=1,
                 max_lines=6,
                 scale=1,
                 elem_id="race-message",
             )
-            send = gr.Button("Go on", elem_id="race-send", scale=0, min_width=110)
+            send = gr.Button(tr("Go on"), elem_id="race-send", scale=0, min_width=110)
     return Race(kind, example, prompt, order, runs, tokens, go, stop, board, on, message, send)
 
 
 def _examples(texts: Sequence[str]) -> list[tuple[str, str]]:
-    return [(f"All {len(texts)} of them", ALL), *((text, text) for text in texts)]
+    return [(tr("All {n} of them", n=len(texts)), ALL), *((text, text) for text in texts)]
 
 
 class RaceWiring:

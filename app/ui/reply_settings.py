@@ -11,6 +11,7 @@ import gradio as gr
 from app import view
 from app.desk import Options
 from app.ui import preset_menu
+from app.words import tr
 from specdec.errors import SettingError
 from specdec.request import MAX_K, Sampling
 
@@ -32,7 +33,7 @@ def layout() -> ReplySettings:
     start = values_of(Options())[1:]
     with gr.Sidebar(position="right", open=False, width=340, elem_id="drawer"):
         gr.HTML(
-            "<h2>Reply settings</h2>",
+            f"<h2>{tr('Reply settings')}</h2>",
             elem_classes="drawer-title",
             js_on_load=None,
             apply_default_css=False,
@@ -43,34 +44,38 @@ def layout() -> ReplySettings:
         menu = preset_menu.layout()
         system = gr.Textbox(
             start[0],
-            label="System prompt",
-            placeholder="Nothing: the model's own behaviour",
+            label=tr("System prompt"),
+            placeholder=tr("Nothing: the model's own behaviour"),
             lines=3,
             max_lines=8,
             elem_id="system",
         )
-        temperature = gr.Slider(0, 2, start[1], step=0.05, label="Temperature (0 = likeliest)")
-        top_k = gr.Number(start[2], label="Top-k (0 = off)", precision=0, minimum=0)
-        top_p = gr.Slider(0.01, 1, start[3], step=0.01, label="Top-p (1 = off)")
-        min_p = gr.Slider(0, 1, start[4], step=0.01, label="Min-p (0 = off)")
-        seed = gr.Textbox(start[5], label="Seed (empty = a fresh one each reply)", elem_id="seed")
-        most = gr.Number(start[6], label="Most tokens a reply", precision=0, minimum=1)
-        with gr.Accordion("More", open=False):
+        temperature = gr.Slider(0, 2, start[1], step=0.05, label=tr("Temperature (0 = likeliest)"))
+        top_k = gr.Number(start[2], label=tr("Top-k (0 = off)"), precision=0, minimum=0)
+        top_p = gr.Slider(0.01, 1, start[3], step=0.01, label=tr("Top-p (1 = off)"))
+        min_p = gr.Slider(0, 1, start[4], step=0.01, label=tr("Min-p (0 = off)"))
+        seed = gr.Textbox(
+            start[5], label=tr("Seed (empty = a fresh one each reply)"), elem_id="seed"
+        )
+        most = gr.Number(start[6], label=tr("Most tokens a reply"), precision=0, minimum=1)
+        with gr.Accordion(tr("More"), open=False):
             repetition = gr.Slider(
-                0.5, 2, start[7], step=0.01, label="Repetition penalty (1 = off)"
+                0.5, 2, start[7], step=0.01, label=tr("Repetition penalty (1 = off)")
             )
-            frequency = gr.Slider(-2, 2, start[8], step=0.05, label="Frequency penalty (0 = off)")
-            presence = gr.Slider(-2, 2, start[9], step=0.05, label="Presence penalty (0 = off)")
-            stop = gr.Textbox(start[10], label="Stop strings, one a line", lines=2, max_lines=6)
+            frequency = gr.Slider(
+                -2, 2, start[8], step=0.05, label=tr("Frequency penalty (0 = off)")
+            )
+            presence = gr.Slider(-2, 2, start[9], step=0.05, label=tr("Presence penalty (0 = off)"))
+            stop = gr.Textbox(start[10], label=tr("Stop strings, one a line"), lines=2, max_lines=6)
             rule = gr.Radio(
-                [("match: same seed, same words", "match"), ("reject: same law", "reject")],
+                [(tr("match: same seed, same words"), "match"), (tr("reject: same law"), "reject")],
                 value=start[11],
-                label="Rule for keeping drafts",
+                label=tr("Rule for keeping drafts"),
             )
             k = gr.Dropdown(
-                [AUTO, *map(str, range(MAX_K + 1))], value=start[12], label="Longest draft"
+                [AUTO, *map(str, range(MAX_K + 1))], value=start[12], label=tr("Longest draft")
             )
-        reset = gr.Button("Back to defaults", size="sm", variant="secondary")
+        reset = gr.Button(tr("Back to defaults"), size="sm", variant="secondary")
     inputs = (
         system, temperature, top_k, top_p, min_p, seed, most,
         repetition, frequency, presence, stop, rule, k,
@@ -85,15 +90,15 @@ def options_of(mode: str, *values: Any) -> Options:
     (system, temperature, top_k, top_p, min_p, seed, most, rep, freq, pres, stop, rule, k) = values
     return Options(
         sampling=Sampling(
-            temperature=_number("temperature", temperature),
-            top_k=int(_number("top-k", top_k)),
-            top_p=_number("top-p", top_p),
-            min_p=_number("min-p", min_p),
-            repetition_penalty=_number("repetition penalty", rep),
-            frequency_penalty=_number("frequency penalty", freq),
-            presence_penalty=_number("presence penalty", pres),
+            temperature=_number(tr("temperature"), temperature),
+            top_k=int(_number(tr("top-k"), top_k)),
+            top_p=_number(tr("top-p"), top_p),
+            min_p=_number(tr("min-p"), min_p),
+            repetition_penalty=_number(tr("repetition penalty"), rep),
+            frequency_penalty=_number(tr("frequency penalty"), freq),
+            presence_penalty=_number(tr("presence penalty"), pres),
             seed=_seed(seed),
-            max_tokens=int(_number("most tokens", most)),
+            max_tokens=int(_number(tr("most tokens"), most)),
             stop=tuple(line for line in str(stop or "").splitlines() if line),
         ),
         mode="standard" if mode == "standard" else "speculative",
@@ -123,7 +128,9 @@ def _number(name: str, value: Any) -> float:
     try:
         return float(value)
     except (TypeError, ValueError):
-        raise SettingError(f"{name} is empty or not a number.", "Give it a number.") from None
+        raise SettingError(
+            tr("{name} is empty or not a number.", name=name), tr("Give it a number.")
+        ) from None
 
 
 def _seed(value: Any) -> int | None:
@@ -134,5 +141,6 @@ def _seed(value: Any) -> int | None:
         return int(text)
     except ValueError:
         raise SettingError(
-            f"The seed {text!r} is not a whole number.", "Leave it empty for a fresh one."
+            tr("The seed {text} is not a whole number.", text=repr(text)),
+            tr("Leave it empty for a fresh one."),
         ) from None

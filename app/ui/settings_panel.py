@@ -17,6 +17,7 @@ from app.session import Session
 from app.settings import LONGEST_IDLE
 from app.shelf_view import going_html
 from app.ui.visit import said, session_of
+from app.words import tr
 from specdec.errors import SettingError, SpecdecError
 from specdec.pairing import WITHOUT_FILES
 
@@ -45,16 +46,16 @@ window.specdec.bind(element, (act, data) => { if (act === 'take') trigger('take'
 def layout() -> Models:
     """Two menus, two buttons, the reasons, and when to unload unasked."""
     with gr.Row(elem_id="pick"):
-        target = gr.Dropdown([("Choose for this machine", "")], value="", label="Target")
-        draft = gr.Dropdown([("Choose for this target", "")], value="", label="Draft")
-        load = gr.Button("Load", variant="primary", elem_id="load", scale=0, min_width=110)
-        unload = gr.Button("Unload", elem_id="unload", scale=0, min_width=110)
+        target = gr.Dropdown([(tr("Choose for this machine"), "")], value="", label=tr("Target"))
+        draft = gr.Dropdown([(tr("Choose for this target"), "")], value="", label=tr("Draft"))
+        load = gr.Button(tr("Load"), variant="primary", elem_id="load", scale=0, min_width=110)
+        unload = gr.Button(tr("Unload"), elem_id="unload", scale=0, min_width=110)
     plan = gr.HTML("", elem_id="plan", js_on_load=None, apply_default_css=False)
     sheet = gr.HTML("", elem_id="sheet", js_on_load=BIND, apply_default_css=False)
     idle = gr.Number(
         None,
-        label="Unload after minutes without a message",
-        info="Empty: never. The next message loads the pair again.",
+        label=tr("Unload after minutes without a message"),
+        info=tr("Empty: never. The next message loads the pair again."),
         precision=0,
         minimum=1,
         maximum=LONGEST_IDLE,
@@ -103,9 +104,10 @@ class ModelsWiring:
             need = self.controller.model_shelf.plan(session, target, draft)
         except SpecdecError as error:
             return said(error)
-        title = "Memory of the pair in the menus, estimated"
-        unknown = '<p class="quiet">How much memory it takes is known once its files are here.</p>'
-        return bar(need, title) if need else unknown
+        if need:
+            return bar(need, tr("Memory of the pair in the menus, estimated"))
+        unknown = tr("How much memory it takes is known once its files are here.")
+        return f'<p class="quiet">{unknown}</p>'
 
     async def take(
         self, event: gr.EventData, mode: str, request: gr.Request
@@ -116,7 +118,7 @@ class ModelsWiring:
         try:
             owner_only(session)
             if pair is None:
-                raise SettingError("No target is loaded.", "Load one first.")
+                raise SettingError(tr("No target is loaded."), tr("Load one first."))
             target = pair.target.value
             option = next((o for o in pair.drafts if o.id == draft), None)
             if option is None or option.on_disk or draft in WITHOUT_FILES:
@@ -148,7 +150,7 @@ class ModelsWiring:
         while not job.done.is_set():
             yield {self.pill: self.label(session, mode), self.parts.unload: gr.update(value="...")}
             await asyncio.sleep(EVERY_S)
-        yield {**self.update(session, mode), self.parts.unload: gr.update(value="Unload")}
+        yield {**self.update(session, mode), self.parts.unload: gr.update(value=tr("Unload"))}
 
     def keep_idle(self, minutes: float | None, request: gr.Request) -> Update:
         """Remember when to unload unasked."""

@@ -16,12 +16,13 @@ from app.session import Session
 from app.sharing import ShareView
 from app.ui.seen import HIDDEN, seen
 from app.ui.visit import said, session_of
+from app.words import tr, tr_n
 from specdec.errors import SettingError, SpecdecError
 
 Update = dict[Any, Any]
 EVERY_S = 0.3
-CHOICES = [("1 hour", 1.0), ("4 hours", 4.0), ("8 hours", HOURS), ("1 day", 24.0)]
-OPEN = "() => window.specdec.dialog('share-sheet', 'Share this model')"
+CHOICES = (1.0, 4.0, HOURS, 24.0)
+OPEN = "() => window.specdec.dialog('share-sheet', window.specdec.tr('Share this model'))"
 CLOSE = "() => document.querySelector('#share-sheet').closest('dialog').close()"
 
 
@@ -45,7 +46,7 @@ class Share:
 
 def button() -> Any:
     """In the list at the left edge."""
-    return gr.Button("Share", elem_id="share", variant="secondary", size="sm")
+    return gr.Button(tr("Share"), elem_id="share", variant="secondary", size="sm")
 
 
 def layout(button: Any) -> Share:
@@ -53,14 +54,24 @@ def layout(button: Any) -> Share:
     with gr.Row(elem_id="shared"):
         strip = gr.HTML("", elem_id="shared-text", js_on_load=None, apply_default_css=False)
         stop = gr.Button(
-            "End sharing", elem_id="shared-end", size="sm", scale=0, min_width=110, visible=HIDDEN
+            tr("End sharing"),
+            elem_id="shared-end",
+            size="sm",
+            scale=0,
+            min_width=110,
+            visible=HIDDEN,
         )
     with gr.Column(elem_id="share-sheet", visible=False) as column:
-        gr.HTML("<h2>Share this model</h2>", js_on_load=None, apply_default_css=False)
+        gr.HTML(f"<h2>{tr('Share this model')}</h2>", js_on_load=None, apply_default_css=False)
         sheet = gr.HTML(share_sheet.sheet(ShareView()), js_on_load=None, apply_default_css=False)
         with gr.Column(elem_id="share-options") as options:
-            hours = gr.Radio(CHOICES, value=HOURS, label="Ends after", elem_id="share-hours")
-            with gr.Accordion("Limits for guests", open=False):
+            hours = gr.Radio(
+                [(_time(hours), hours) for hours in CHOICES],
+                value=HOURS,
+                label=tr("Ends after"),
+                elem_id="share-hours",
+            )
+            with gr.Accordion(tr("Limits for guests"), open=False):
                 limits = tuple(
                     gr.Number(
                         getattr(GuestLimits(), one.name),
@@ -72,9 +83,9 @@ def layout(button: Any) -> Share:
                 )
         notice = gr.HTML("", js_on_load=None, apply_default_css=False)
         with gr.Row(elem_id="share-acts"):
-            close = gr.Button("Close", elem_id="share-close", min_width=90)
-            end = gr.Button("End sharing", variant="stop", elem_id="share-end", visible=False)
-            begin = gr.Button("Make a public link", variant="primary", elem_id="share-begin")
+            close = gr.Button(tr("Close"), elem_id="share-close", min_width=90)
+            end = gr.Button(tr("End sharing"), variant="stop", elem_id="share-end", visible=False)
+            begin = gr.Button(tr("Make a public link"), variant="primary", elem_id="share-begin")
     return Share(
         strip, stop, button, column, sheet, notice, options, hours, limits, begin, end, close
     )
@@ -165,7 +176,7 @@ class ShareWiring:
         return {
             parts.strip: share_sheet.strip(view),
             parts.stop: seen(not off),
-            parts.open: gr.update(value="Share" if off else "Shared"),
+            parts.open: gr.update(value=tr("Share") if off else tr("Shared")),
             parts.column: gr.update(visible=True),
             parts.sheet: share_sheet.sheet(view),
             parts.notice: "",
@@ -175,10 +186,17 @@ class ShareWiring:
         }
 
 
+def _time(hours: float) -> str:
+    days, rest = divmod(int(hours), 24)
+    return tr_n("{n} hour", "{n} hours", int(hours)) if rest else tr_n("{n} day", "{n} days", days)
+
+
 def _bound(value: Any) -> int | None:
     if value is None or value == "":
         return None
     try:
         return int(value)
     except (TypeError, ValueError):
-        raise SettingError(f"{value!r} is not a number.", "Give it a number, or none.") from None
+        raise SettingError(
+            tr("{text} is not a number.", text=repr(value)), tr("Give it a number, or none.")
+        ) from None

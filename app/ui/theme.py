@@ -7,6 +7,8 @@ from typing import Any
 
 import gradio as gr
 
+from app import script_words
+
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 STYLES = (
     "base.css",
@@ -37,6 +39,7 @@ def look() -> dict[str, Any]:
         "head": (
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             f"<style>\n{styles}</style>\n"  # gradio's own css= rewrites selectors and loses :has()
+            f"{script_words.element()}\n"
             f"<script>\n{script}</script>"
         ),
         "favicon_path": str(ASSETS / "icon.svg"),

@@ -11,6 +11,7 @@ from app.controller import Controller
 from app.session import Session
 from app.ui.history_list import HistoryWiring
 from app.undo import Gone
+from app.words import tr
 
 Update = dict[Any, Any]
 
@@ -26,11 +27,14 @@ def layout() -> Any:
 
 def toast(gone: Gone) -> str:
     """One line and a button; the style sheet takes it away by itself."""
-    name = f"“{gone.title}”" if gone.title else "this conversation"
+    if gone.what == "Deleted":
+        this, named = tr("Deleted this conversation."), tr("Deleted “{title}”.", title=gone.title)
+    else:
+        this, named = tr("Cleared this conversation."), tr("Cleared “{title}”.", title=gone.title)
     return (
         f'<div class="toast" role="status" data-id="{escape(gone.conversation)}">'
-        f"<span>{gone.what} {escape(name)}.</span>"
-        '<button type="button" data-act="undo">Undo</button></div>'
+        f"<span>{escape(named if gone.title else this)}</span>"
+        f'<button type="button" data-act="undo">{tr("Undo")}</button></div>'
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gettext
+import re
 import shutil
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from app import words
+from app import script_words, words
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -37,6 +38,19 @@ def test_another_language_is_what_is_shown(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(words, "catalogue", Other)
     assert words.tr("Send") == "SEND"
     assert words.tr_n("{n} token", "{n} tokens", 3) == "3 TOKENS"
+
+
+def test_the_scripts_ask_for_words_that_the_page_gives_them() -> None:
+    files = (*ROOT.glob("assets/*.js"), *ROOT.glob("app/ui/*.py"))
+    scripts = "\n".join(path.read_text("utf-8") for path in files)
+    asked = set(re.findall(r"""(?:specdec\.tr|[^.\w]sure)\((['"])(.+?)\1""", scripts))
+    own = "\n".join(path.read_text("utf-8") for path in ROOT.glob("assets/*.js"))
+    asked |= set(re.findall(r"""[^.\w]tr\((['"])(.+?)\1""", own))
+    listed = re.search(r"const KEYS = \[(.*?)\];", own, re.DOTALL)
+    assert listed
+    keys = re.findall(r'\["[^"]+", "([^"]+)"\]', listed[1])
+    assert len(keys) > 3
+    assert {text for _, text in asked} | set(keys) == set(script_words.words())
 
 
 def test_the_gathered_words_are_those_of_the_code(tmp_path: Path) -> None:
