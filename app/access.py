@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from app.words import tr
 from specdec.errors import BusyError
 
 AccessRole = Literal["owner", "guest"]
@@ -139,7 +140,7 @@ class Access:
                 if not self._is_here(session):
                     self._check_room()
                 if session.requests >= MAX_REQUESTS:
-                    raise BusyError("Too many requests at once.", "Close some tabs.")
+                    raise BusyError(tr("Too many requests at once."), tr("Close some tabs."))
             session.requests += 1
             session.seen = self._clock()
 
@@ -178,7 +179,10 @@ class Access:
     def _check_room(self) -> None:
         if self._most is not None and self._here() >= self._most:
             guests = "1 guest is" if self._most == 1 else f"{self._most} guests are"
-            raise BusyError(f"There is no room: {guests} here already.", "Try again later.")
+            raise BusyError(
+                tr("There is no room: {n} here already.", n=guests),
+                tr("Try again later."),
+            )
 
     def _spend(self, name: str) -> None:
         left, then = self._attempts.get(name, (float(ATTEMPTS), self._clock()))
@@ -186,5 +190,7 @@ class Access:
         left = min(float(ATTEMPTS), left + (now - then) / REFILL_S)
         if left < 1:
             wait = int((1 - left) * REFILL_S) + 1
-            raise BusyError("Too many attempts to log in.", f"Try again in {wait} seconds.")
+            raise BusyError(
+                tr("Too many attempts to log in."), tr("Try again in {wait} seconds.", wait=wait)
+            )
         self._attempts[name] = (left - 1, now)

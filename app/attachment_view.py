@@ -9,17 +9,18 @@ from app import view
 from app.attachments import Attachment, attachments_of
 from app.fit import Fit
 from app.records import StoredMessage
+from app.words import tr, tr_n
 
 
 def chips(files: Sequence[tuple[int, Attachment]]) -> str:
     """What will go with the next message; the number removes it."""
     items = "".join(
         f'<li data-id="{number}"><b>{escape(file.name)}</b> <small>{_size(file)}</small>'
-        f'<button type="button" data-act="detach" aria-label="Remove {escape(file.name)}"'
-        ' title="Remove">✕</button></li>'
+        f'<button type="button" data-act="detach" aria-label="{_remove(file)}"'
+        f' title="{tr("Remove")}">✕</button></li>'
         for number, file in files
     )
-    return f'<ul class="files" aria-label="Attached files">{items}</ul>' if items else ""
+    return f'<ul class="files" aria-label="{tr("Attached files")}">{items}</ul>' if items else ""
 
 
 def sent(row: StoredMessage) -> str:
@@ -36,11 +37,13 @@ def sent(row: StoredMessage) -> str:
 def meter(now: Fit) -> str:
     """What the context would come to with the message in the box."""
     share = min(100, round(100 * now.tokens / now.context))
-    short = f"{now.tokens:,} of {now.context:,} tokens"
-    what = f"{short} of context with this message"
+    full = {"used": f"{now.tokens:,}", "all": f"{now.context:,}"}
+    short = tr("{used} of {all} tokens", **full)
+    what = tr("{used} of {all} tokens of context with this message", **full)
+    name = tr("Context with this message")
     tight = " tight" if now.tokens > now.limit or share >= 85 else ""
     return (
-        f'<div class="context planned{tight}" role="meter" aria-label="Context with this message" '
+        f'<div class="context planned{tight}" role="meter" aria-label="{name}" '
         f'aria-valuemin="0" aria-valuemax="{now.context}" '
         f'aria-valuenow="{min(now.tokens, now.context)}" aria-valuetext="{what}" title="{what}">'
         f'<span>{short}</span><div class="bar"><i style="width: {share}%"></i></div></div>'
@@ -50,25 +53,30 @@ def meter(now: Fit) -> str:
 def warning(now: Fit) -> str:
     """What sending it would leave out, or why it cannot be sent; nothing where all fits."""
     if not now.fits:
-        return (
-            f'<p class="error" role="status"><b>This message is too long: it takes '
-            f"{now.tokens:,} tokens with its system prompt, {now.limit:,} fit.</b> "
-            "Shorten it, or load a model with a longer context.</p>"
+        long = tr(
+            "This message is too long: it takes {n} tokens with its system prompt, {limit} fit.",
+            n=f"{now.tokens:,}",
+            limit=f"{now.limit:,}",
         )
+        hint = tr("Shorten it, or load a model with a longer context.")
+        return f'<p class="error" role="status"><b>{long}</b> {hint}</p>'
     if not now.dropped:
         return ""
-    what = (
-        "the oldest question and its reply do"
-        if now.dropped == 1
-        else f"the {now.dropped} oldest questions and their replies do"
+    what = tr_n(
+        "With this message the oldest question and its reply do not fit and will be left out.",
+        "With this message the {n} oldest questions and their replies do not fit and will be "
+        "left out.",
+        now.dropped,
     )
-    return (
-        f'<p class="note" role="status">With this message {what} not fit and will be left out.</p>'
-    )
+    return f'<p class="note" role="status">{what}</p>'
+
+
+def _remove(file: Attachment) -> str:
+    return escape(tr("Remove {name}", name=file.name))
 
 
 def _size(file: Attachment) -> str:
     if file.tokens is None:
         return view.size(file.size)
-    tokens = "1 token" if file.tokens == 1 else f"{file.tokens:,} tokens"
+    tokens = tr_n("{n} token", "{n} tokens", file.tokens)
     return f"{view.size(file.size)} · {tokens}"

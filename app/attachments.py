@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from app.records import StoredMessage
+from app.words import marked, tr
 from specdec.errors import SettingError
 
 MAX_FILE = 1_000_000
@@ -19,23 +20,24 @@ KEY = "attachments"
 """Where a message's `request` column holds them."""
 
 _KINDS: tuple[tuple[bytes, str], ...] = (
-    (b"%PDF", "a PDF document"),
-    (b"PK\x03\x04", "a zip archive or an office document"),
-    (b"\xd0\xcf\x11\xe0", "an old office document"),
-    (b"\x89PNG", "a picture"),
-    (b"\xff\xd8\xff", "a picture"),
-    (b"GIF8", "a picture"),
-    (b"RIFF", "a picture, sound or film"),
-    (b"ID3", "a sound"),
-    (b"\x1f\x8b", "a gzip archive"),
-    (b"BZh", "a bzip2 archive"),
-    (b"\xfd7zXZ", "an xz archive"),
-    (b"7z\xbc\xaf", "a 7z archive"),
-    (b"\x7fELF", "a program"),
-    (b"MZ", "a program"),
-    (b"SQLite format 3", "a database"),
-    (b"GGUF", "a model"),
+    (b"%PDF", marked("a PDF document")),
+    (b"PK\x03\x04", marked("a zip archive or an office document")),
+    (b"\xd0\xcf\x11\xe0", marked("an old office document")),
+    (b"\x89PNG", marked("a picture")),
+    (b"\xff\xd8\xff", marked("a picture")),
+    (b"GIF8", marked("a picture")),
+    (b"RIFF", marked("a picture, sound or film")),
+    (b"ID3", marked("a sound")),
+    (b"\x1f\x8b", marked("a gzip archive")),
+    (b"BZh", marked("a bzip2 archive")),
+    (b"\xfd7zXZ", marked("an xz archive")),
+    (b"7z\xbc\xaf", marked("a 7z archive")),
+    (b"\x7fELF", marked("a program")),
+    (b"MZ", marked("a program")),
+    (b"SQLite format 3", marked("a database")),
+    (b"GGUF", marked("a model")),
 )
+BINARY = marked("a binary file")
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF16_LE, "utf-16"),
@@ -59,7 +61,7 @@ def read(name: str, data: bytes) -> Attachment:
     if len(data) > MAX_FILE:
         raise too_large(name, len(data))
     if not data:
-        raise SettingError(f"{name} is empty.", "Nothing was attached.")
+        raise SettingError(tr("{name} is empty.", name=name), tr("Nothing was attached."))
     encoding = next((found for bom, found in _BOMS if data.startswith(bom)), "utf-8")
     kind = next((kind for magic, kind in _KINDS if data.startswith(magic)), "")
     try:
@@ -70,17 +72,20 @@ def read(name: str, data: bytes) -> Attachment:
         return Attachment(name, text, len(data))
     if not kind and b"\0" not in data[:4096]:
         raise SettingError(
-            f"{name} is neither UTF-8 nor UTF-16 text.", "Save it as UTF-8 and attach it again."
+            tr("{name} is neither UTF-8 nor UTF-16 text.", name=name),
+            tr("Save it as UTF-8 and attach it again."),
         )
     raise SettingError(
-        f"{name} is {kind or 'a binary file'}, not text.", "Only text files can be attached."
+        tr("{name} is {kind}, not text.", name=name, kind=tr(kind or BINARY)),
+        tr("Only text files can be attached."),
     )
 
 
 def too_large(name: str, size: int) -> SettingError:
     """For a file of this many bytes."""
     return SettingError(
-        f"{plain_name(name)} has {size / 1e6:.1f} MB.", "At most 1 MB is read: attach a part of it."
+        tr("{name} has {size} MB.", name=plain_name(name), size=f"{size / 1e6:.1f}"),
+        tr("At most 1 MB is read: attach a part of it."),
     )
 
 

@@ -9,20 +9,25 @@ from app import bubbles, view
 from app.bench_view import PLAINS, BenchView, rows_of
 from app.live import Live
 from app.race_card import public
-from app.series_board import about, files
+from app.series_board import about_left, files
+from app.words import marked, tr, tr_n
 from specdec.bench.sample import PLAIN, PLAIN_FAST, Row
 
-EMPTY = (
-    '<div class="race-empty"><p>Each drafter is loaded in turn and answers the same prompts as '
-    "plain decoding does beside it: greedily, from an empty cache, in an order that turns. The "
-    "pair that is loaded now comes back at the end. Waiting replies pass between two prompts."
-    "</p></div>"
-)
-NAMES = {PLAIN: "plain", PLAIN_FAST: "plain, fast runner"}
+NAMES = {PLAIN: marked("plain"), PLAIN_FAST: marked("plain, fast runner")}
 HEAD = (
-    "Kind", "Drafter", "Tokens a second", "Against plain", "Tokens a round", "Drafts kept",
-    "Same words",
+    marked("Kind"), marked("Drafter"), marked("Tokens a second"), marked("Against plain"),
+    marked("Tokens a round"), marked("Drafts kept"), marked("Same words"),
 )  # fmt: skip
+
+
+def empty() -> str:
+    """What the board says before the first benchmark."""
+    text = tr(
+        "Each drafter is loaded in turn and answers the same prompts as plain decoding does "
+        "beside it: greedily, from an empty cache, in an order that turns. The pair that is "
+        "loaded now comes back at the end. Waiting replies pass between two prompts."
+    )
+    return f'<div class="race-empty"><p>{text}</p></div>'
 
 
 def board(bench: BenchView) -> str:
@@ -34,7 +39,7 @@ def board(bench: BenchView) -> str:
         parts.append(_bars(rows))
         parts.append(_table(rows))
     if bench.sheet:
-        forms = (("json", "Figures (JSON)"), ("csv", "Table (CSV)"))
+        forms = (("json", tr("Figures (JSON)")), ("csv", tr("Table (CSV)")))
         parts.insert(1, files(bench.sheet, forms))
     return f'<div class="race bench">{"".join(parts)}</div>'
 
@@ -46,14 +51,19 @@ def _head(bench: BenchView) -> str:
     if bench.error is not None:
         said.append(bubbles.error(bench.error))
     if bench.stopped:
-        text = f"Stopped. {bench.step} of {bench.plan.steps} prompts were measured."
+        done = {"n": bench.step, "all": bench.plan.steps}
+        text = tr("Stopped. {n} of {all} prompts were measured.", **done)
         said.append(f'<p class="note">{text}</p>')
     if not said:
         names = ", ".join(escape(public(part.drafter)) for part in bench.parts)
         prompts = bench.plan.steps // len(bench.plan.parts)
-        what = "prompt" if prompts == 1 else "prompts"
-        target = escape(public(bench.target))
-        text = f"Measured {names} for {target} on {prompts} {what}, beside plain decoding."
+        text = tr_n(
+            "Measured {names} for {target} on {n} prompt, beside plain decoding.",
+            "Measured {names} for {target} on {n} prompts, beside plain decoding.",
+            prompts,
+            names=names,
+            target=escape(public(bench.target)),
+        )
         said.append(f'<p class="quiet" role="status">{text}</p>')
     return "".join(said)
 
@@ -71,8 +81,9 @@ def progress(bench: BenchView) -> tuple[str, float | None]:
     doing = bench.doing
     if bench.phase is not None:
         doing += f": {view.phase(bench.phase)[0]}"
-    left = "" if bench.left_s is None else f", about {about(bench.left_s)} left"
-    done = f"{bench.step} of {bench.plan.steps} prompts{left}"
+    done = tr("{n} of {all} prompts", n=bench.step, all=bench.plan.steps)
+    if bench.left_s is not None:
+        done += ", " + about_left(bench.left_s)
     return f"{done} · {doing}", bench.step / bench.plan.steps
 
 
@@ -88,10 +99,8 @@ def _bars(rows: Sequence[Row]) -> str:
         f"{''.join(_bar(row, most) for row in rows if row.kind == kind)}</section>"
         for kind in kinds
     )
-    return (
-        '<figure class="bars"><figcaption>Tokens a second: median, and from lowest to highest'
-        f"</figcaption>{groups}</figure>"
-    )
+    caption = tr("Tokens a second: median, and from lowest to highest")
+    return f'<figure class="bars"><figcaption>{caption}</figcaption>{groups}</figure>'
 
 
 def _bar(row: Row, most: float) -> str:
@@ -108,7 +117,7 @@ def _bar(row: Row, most: float) -> str:
 
 def name(row: Row) -> str:
     """A drafter as people call it."""
-    return NAMES.get(row.drafter, row.drafter)
+    return tr(NAMES[row.drafter]) if row.drafter in NAMES else row.drafter
 
 
 def _times(row: Row) -> str:
@@ -116,33 +125,43 @@ def _times(row: Row) -> str:
 
 
 def _table(rows: Sequence[Row]) -> str:
-    head = "".join(f'<th scope="col">{text}</th>' for text in HEAD)
+    head = "".join(f'<th scope="col">{tr(text)}</th>' for text in HEAD)
     body = "".join(
         f'<tr><th scope="row">{escape(row.kind)}</th>'
         + "".join(
-            f'<td data-name="{label}">{escape(text)}</td>'
+            f'<td data-name="{tr(label)}">{escape(text)}</td>'
             for label, text in zip(HEAD[1:], _cells(row), strict=True)
         )
         + "</tr>"
         for row in rows
     )
     return (
-        '<div class="sheet"><div class="table"><table><caption>All figures</caption><thead><tr>'
-        f"{head}</tr></thead><tbody>{body}</tbody></table></div></div>"
+        '<div class="sheet"><div class="table"><table>'
+        f"<caption>{tr('All figures')}</caption><thead><tr>{head}</tr></thead>"
+        f"<tbody>{body}</tbody></table></div></div>"
     )
 
 
 def _cells(row: Row) -> tuple[str, ...]:
     plain = row.drafter == PLAIN
-    spread = f"{view.number(row.tok_s)} ({view.number(row.tok_s_min)} to {_number(row)})"
+    spread = tr(
+        "{median} ({low} to {high})",
+        median=view.number(row.tok_s),
+        low=view.number(row.tok_s_min),
+        high=_number(row),
+    )
     return (
         name(row),
-        spread if row.tok_s else "too short to time",
+        spread if row.tok_s else tr("too short to time"),
         _times(row),
         "–" if row.tokens_per_round is None else f"{row.tokens_per_round:.2f}",
-        f"{row.accepted} of {row.drafted}" if row.drafted else "–",
-        "–" if plain or not row.compared else f"{row.same} of {row.compared}",
+        _of(row.accepted, row.drafted) if row.drafted else "–",
+        "–" if plain or not row.compared else _of(row.same, row.compared),
     )
+
+
+def _of(part: int | None, whole: int) -> str:
+    return tr("{part} of {all}", part=part, all=whole)
 
 
 def _number(row: Row) -> str:

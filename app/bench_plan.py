@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from app.words import marked, tr
 from specdec import prompt_sets
 from specdec.bench.plan import GREEDY
 from specdec.contract import Pair, Sampling
@@ -14,9 +15,9 @@ from specdec.pairing import AUTO, NGRAM, NONE
 SEED = 0
 MOST_TOKENS, MOST_RUNS = 1024, 20
 NAMES = {
-    NONE: "No draft (plain decoding alone)",
-    NGRAM: "n-gram over prompt and reply",
-    AUTO: "Several at once (auto)",
+    NONE: marked("No draft (plain decoding alone)"),
+    NGRAM: marked("n-gram over prompt and reply"),
+    AUTO: marked("Several at once (auto)"),
 }
 
 
@@ -32,15 +33,18 @@ class BenchPlan:
     def __post_init__(self) -> None:
         """Raises SettingError for what would measure nothing, or never end."""
         if not self.prompts:
-            raise SettingError("No kind of prompt is chosen.", "Choose at least one.")
+            raise SettingError(tr("No kind of prompt is chosen."), tr("Choose at least one."))
         if not self.drafters:
-            raise SettingError("No drafter is chosen.", "Choose at least one, or No draft.")
+            raise SettingError(tr("No drafter is chosen."), tr("Choose at least one, or No draft."))
         for name, value, least, most in (
-            ("Tokens a reply", self.tokens, 8, MOST_TOKENS),
-            ("Runs", self.runs, 1, MOST_RUNS),
+            (tr("Tokens a reply"), self.tokens, 8, MOST_TOKENS),
+            (tr("Runs"), self.runs, 1, MOST_RUNS),
         ):
             if not least <= value <= most:
-                raise SettingError(f"{name}: {value}.", f"Take {least} to {most:,}.")
+                raise SettingError(
+                    tr("{name}: {value}.", name=name, value=value),
+                    tr("Take {least} to {most}.", least=least, most=f"{most:,}"),
+                )
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -70,7 +74,7 @@ class BenchPlan:
 def prompts_of(kinds: Sequence[str], first: int) -> dict[str, tuple[str, ...]]:
     """The first prompts of these kinds. Raises SettingError for none, or an unknown kind."""
     if first < 1:
-        raise SettingError(f"Prompts of a kind: {first}.", "Take at least 1.")
+        raise SettingError(tr("Prompts of a kind: {first}.", first=first), tr("Take at least 1."))
     return {kind: prompt_sets.load(kind)[:first] for kind in kinds}
 
 
@@ -79,9 +83,8 @@ def drafters(pair: Pair) -> list[tuple[str, str]]:
     here = {o.id: o.name for o in pair.drafts if o.usable and o.on_disk and o.id not in NAMES}
     loaded = pair.draft.value
     ids = dict.fromkeys((loaded, *here, NGRAM, AUTO, NONE))
-    return [
-        (NAMES.get(id, here.get(id, id)) + (" · loaded" if id == loaded else ""), id) for id in ids
-    ]
+    names = {id: tr(NAMES[id]) if id in NAMES else here.get(id, id) for id in ids}
+    return [(f"{names[id]} · {tr('loaded')}" if id == loaded else names[id], id) for id in ids]
 
 
 def in_order(chosen: Sequence[str], pair: Pair) -> tuple[str, ...]:
@@ -90,6 +93,11 @@ def in_order(chosen: Sequence[str], pair: Pair) -> tuple[str, ...]:
     for id in chosen:
         if id not in known:
             raise SettingError(
-                f"{id!r} cannot draft for {pair.target.value} here.", "Choose from the list."
+                tr(
+                    "{draft} cannot draft for {target} here.",
+                    draft=repr(id),
+                    target=pair.target.value,
+                ),
+                tr("Choose from the list."),
             )
     return tuple(id for id in known if id in chosen)

@@ -17,6 +17,7 @@ from app.loader import Loader
 from app.race_card import public
 from app.series import CHANGED
 from app.timing import VANISHED, Timed, timed
+from app.words import tr
 from specdec.bench.plan import OWN
 from specdec.bench.race import WARM
 from specdec.bench.sample import PLAIN, PLAIN_FAST, Sample
@@ -68,7 +69,7 @@ class Bench:
         target, draft = self._before.target.value, self._before.draft.value
         for load in self._loader.lend(target, draft, NeverCancel()):
             error = load.error
-            yield replace(view, doing="Bringing back what was loaded", phase=load.phase)
+            yield replace(view, doing=tr("Bringing back what was loaded"), phase=load.phase)
         if error is not None:
             yield replace(view, phase=None, error=error)
 
@@ -79,7 +80,7 @@ class Bench:
             return view
         if part.error is not None or part.pair is None:
             return replace(view, parts=(*done, part), step=end)
-        view = replace(view, doing=f"{public(drafter)}: warming up")
+        view = replace(view, doing=tr("{name}: warming up", name=public(drafter)))
         yield view
         names = self._contenders(drafter)
         turns = [("", 0, 0, self._shortest()), *self._plan.turns()]  # the first warms up
@@ -116,7 +117,7 @@ class Bench:
         pair, error = self._engine.status().pair, None
         if pair is None or drafter not in (pair.draft.value, NONE):
             began = self._clock()
-            view = replace(view, doing=f"Loading {public(drafter)}")
+            view = replace(view, doing=tr("Loading {name}", name=public(drafter)))
             for load in self._loader.lend(view.target, drafter, self._cancel):
                 pair, error = load.pair, load.error
                 left = self._pace.left(self._plan.steps - view.step)

@@ -20,6 +20,7 @@ from app.loader import Loader
 from app.measured import Shelf
 from app.series import CHANGED
 from app.session import Session
+from app.words import tr
 from specdec.contract import ChatEngine, ErrorInfo, Pair, Phase
 from specdec.errors import BusyError, SettingError, SpecdecError
 
@@ -70,11 +71,11 @@ class Benches:
         owner_only(session)
         pair = self._engine.status().pair
         if pair is None:
-            raise SettingError("No model is loaded yet.", "Start it when one is.")
+            raise SettingError(tr("No model is loaded yet."), tr("Start it when one is."))
         plan = BenchPlan(in_order(chosen, pair), prompts_of(kinds, first), tokens, runs)
         with self._lock:
             if self._job is not None and not self._job.done.is_set():
-                raise BusyError("A benchmark is already running.", "Stop it first.")
+                raise BusyError(tr("A benchmark is already running."), tr("Stop it first."))
             view = BenchView(plan, pair.target.value)
             job: Job[BenchView] = Job("bench", view, lambda job: self._run(job, pair))
             self._line.put(job)

@@ -23,21 +23,29 @@ from app.switch import switch
 from app.thoughts import split
 from app.token_view import token_view
 from app.view import Label
+from app.words import marked, tr
 from specdec.contract import ErrorInfo
 
 EXAMPLES = (
-    "Explain how a rainbow forms, in three sentences.",
-    "Write a Python function that checks whether a word is a palindrome.",
-    "Suggest five names for a small bakery by the sea.",
+    marked("Explain how a rainbow forms, in three sentences."),
+    marked("Write a Python function that checks whether a word is a palindrome."),
+    marked("Suggest five names for a small bakery by the sea."),
 )
 
-WELCOME = (
-    '<div class="welcome"><h1>The same model, sooner.</h1><p>A small draft guesses '
-    "ahead, the model you chose checks every guess, and only its own words remain. Ask something "
-    'and watch.</p><div class="examples" role="group" aria-label="Examples">'
-    + "".join(f'<button type="button" data-fill>{escape(text)}</button>' for text in EXAMPLES)
-    + "</div></div>"
-)
+
+def welcome() -> str:
+    """What an empty conversation says, with questions to begin with."""
+    about = tr(
+        "A small draft guesses ahead, the model you chose checks every guess, and only its own "
+        "words remain. Ask something and watch."
+    )
+    examples = "".join(
+        f'<button type="button" data-fill>{escape(tr(text))}</button>' for text in EXAMPLES
+    )
+    return (
+        f'<div class="welcome"><h1>{tr("The same model, sooner.")}</h1><p>{about}</p>'
+        f'<div class="examples" role="group" aria-label="{tr("Examples")}">{examples}</div></div>'
+    )
 
 
 def thread(shown: Thread) -> str:
@@ -67,9 +75,9 @@ def turns(shown: Thread) -> list[str]:
 
 def frame(shown: Thread, drawn: Sequence[str]) -> str:
     """Turns as one log."""
-    inside = "".join(drawn) or ("" if shown.writing else WELCOME)
+    inside = "".join(drawn) or ("" if shown.writing else welcome())
     return (
-        f'<div class="thread" role="log" aria-live="off" aria-label="Conversation" '
+        f'<div class="thread" role="log" aria-live="off" aria-label="{tr("Conversation")}" '
         f'data-conversation="{escape(shown.conversation)}">{inside}</div>'
     )
 
@@ -91,10 +99,10 @@ def settled(shown: Thread, drawn: Sequence[str]) -> int:
 def user(row: StoredMessage, beside: Sequence[int] = ()) -> str:
     """What the user wrote, as written; `beside`: the ids of its versions, this one among them."""
     return (
-        f'<article class="turn user" data-id="{row.id}" aria-label="You">'
+        f'<article class="turn user" data-id="{row.id}" aria-label="{tr("You")}">'
         f"{attachment_view.sent(row)}{_source(whole(row))}"
-        f"<div class='acts'>{switch(row.id, beside)}{_button('edit', 'Edit')}"
-        f"{_button('copy', 'Copy')}</div></article>"
+        f"<div class='acts'>{switch(row.id, beside)}{_button('edit', tr('Edit'))}"
+        f"{_button('copy', tr('Copy'))}</div></article>"
     )
 
 
@@ -117,21 +125,22 @@ def reply(
     """
     facts = facts_from(row.metrics, row.request)
     state = row.state
-    mark = {"interrupted": "interrupted", "partial": "interrupted", "failed": "failed"}.get(state)
+    cut, broken = tr("interrupted"), tr("failed")
+    mark = {"interrupted": cut, "partial": cut, "failed": broken}.get(state)
     if facts.reason == "cancelled":
         mark = None  # the footer says "stopped"
     if by_hand(row):
-        mark = MARK
+        mark = tr(MARK)
     body = _body(row.content, facts.thinking) if row.content else ""
     return (
-        f'<article class="turn reply {state}" data-id="{row.id}" aria-label="Reply">'
+        f'<article class="turn reply {state}" data-id="{row.id}" aria-label="{tr("Reply")}">'
         f'<div class="body">{body}</div>{_source(_said(row.content, facts.thinking))}'
         f"{error(facts.error) if facts.error else ''}{footer(facts, mark, told=told)}"
         f"{checked(check) if check else ''}{_tokens(row) if opened else ''}"
         f"<div class='acts'>{switch(row.id, beside)}"
-        f"{_button('continue', 'Continue') if unfinished else ''}{_button('copy', 'Copy')}"
-        f"{_button('edit', 'Edit')}{_button('regenerate', 'Regenerate')}"
-        f"{_verify(row, check)}{_button('tokens', 'Tokens') if _traced(row) else ''}"
+        f"{_button('continue', tr('Continue')) if unfinished else ''}{_button('copy', tr('Copy'))}"
+        f"{_button('edit', tr('Edit'))}{_button('regenerate', tr('Regenerate'))}"
+        f"{_verify(row, check)}{_button('tokens', tr('Tokens')) if _traced(row) else ''}"
         "</div></article>"
     )
 
@@ -148,7 +157,8 @@ def checked(check: Check) -> str:
 
 def _tokens(row: StoredMessage) -> str:
     view = token_view(row.content, str(row.request.get("trace", "")))
-    return view or '<p class="note">Which rounds made this text was not kept.</p>'
+    unknown = tr("Which rounds made this text was not kept.")
+    return view or f'<p class="note">{unknown}</p>'
 
 
 def _traced(row: StoredMessage) -> bool:
@@ -159,7 +169,7 @@ def _verify(row: StoredMessage, check: Check | None) -> str:
     if not row.ids or by_hand(row):
         return ""
     going = check is not None and check.step != "done"
-    return _button("verify", "Stop comparing" if going else "Verify")
+    return _button("verify", tr("Stop comparing") if going else tr("Verify"))
 
 
 def live(now: Live, growing: Growing, told: Sequence[str] = ()) -> str:
@@ -172,7 +182,8 @@ def live(now: Live, growing: Growing, told: Sequence[str] = ()) -> str:
         text, share = view.waiting(now)
         body += f'<div class="wait">{progress(text, share)}</div>'
     return (
-        f'<article class="turn reply live" aria-label="Reply being written" aria-busy="true">'
+        f'<article class="turn reply live" aria-label="{tr("Reply being written")}" '
+        f'aria-busy="true">'
         f"{body}{footer(facts, None, True, told)}</article>"
     )
 
@@ -185,7 +196,8 @@ def footer(facts: Facts, mark: str | None, writing: bool = False, told: Sequence
         for f in view.figures(facts.metrics, facts.mode, writing)
     ]
     if facts.metrics.new_tokens:
-        parts.insert(0, f'<span class="mode {facts.mode}">{facts.mode}</span>')
+        mode = tr("standard") if facts.mode == "standard" else tr("speculative")
+        parts.insert(0, f'<span class="mode {facts.mode}">{mode}</span>')
     claim = view.claim(facts)
     if claim and not writing and facts.metrics.new_tokens:
         parts.append(
@@ -205,11 +217,12 @@ def meter(used: int, context: int) -> str:
     if not used or not context:
         return ""
     share = min(100, round(100 * used / context))
-    what = f"{used:,} of {context:,} tokens of context used"
-    short = f"{used:,} of {context:,} tokens"
+    full = {"used": f"{used:,}", "all": f"{context:,}"}
+    what = tr("{used} of {all} tokens of context used", **full)
+    short = tr("{used} of {all} tokens", **full)
     tight = " tight" if share >= 85 else ""
     return (
-        f'<div class="context{tight}" role="meter" aria-label="Context" aria-valuemin="0" '
+        f'<div class="context{tight}" role="meter" aria-label="{tr("Context")}" aria-valuemin="0" '
         f'aria-valuemax="{context}" aria-valuenow="{used}" aria-valuetext="{what}" title="{what}">'
         f'<span>{short}</span><div class="bar"><i style="width: {share}%"></i></div></div>'
     )
@@ -223,12 +236,13 @@ def error(info: ErrorInfo) -> str:
 
 def progress(text: str, share: float | None) -> str:
     """A text with a bar; the bar wanders where the share is unknown."""
+    name = tr("Progress")
     if share is None:
-        return f'<span>{escape(text)}</span><progress aria-label="Progress"></progress>'
+        return f'<span>{escape(text)}</span><progress aria-label="{name}"></progress>'
     value = round(100 * min(1.0, share))
     return (
         f"<span>{escape(text)}</span>"
-        f'<progress max="100" value="{value}" aria-label="Progress">{value} %</progress>'
+        f'<progress max="100" value="{value}" aria-label="{name}">{value} %</progress>'
     )
 
 
@@ -247,7 +261,9 @@ def _body(text: str, thinking: bool, growing: Growing | None = None) -> str:
     parts = split(text, thinking)
     thought = ""
     if parts.thought is not None:
-        name = "Thought" if not parts.open else "Thinking" if growing else "Thought, not finished"
+        name = tr("Thought")
+        if parts.open:
+            name = tr("Thinking") if growing else tr("Thought, not finished")
         inside = growing.before.to_html(parts.thought) if growing else to_html(parts.thought)
         thought = (
             f'<details class="thought"{" open" if parts.open else ""}><summary>{name}</summary>'

@@ -7,11 +7,12 @@ colour, and the next prompt reads their text.
 from __future__ import annotations
 
 from app.records import StoredMessage
+from app.words import marked
 
 REQUEST = {"by_hand": True}
 """What is stored with one."""
 
-MARK = "edited by hand"
+MARK = marked("edited by hand")
 
 
 def by_hand(row: StoredMessage) -> bool:

@@ -13,6 +13,7 @@ from app.history import History
 from app.records import Conversation, Found, StoredMessage
 from app.session import Session
 from app.transcript import Stored, Transcript
+from app.words import tr
 from specdec.errors import HistoryError, SettingError
 
 MAX_TITLE = 200
@@ -70,22 +71,28 @@ class Chats:
         owner_only(session)
         known = self._history.conversation(conversation)
         if known is None or not self._history.pin(conversation, not known.pinned):
-            raise HistoryError("This conversation is gone.", "Choose another from the list.")
+            raise HistoryError(
+                tr("This conversation is gone."), tr("Choose another from the list.")
+            )
 
     def open(self, session: Session, conversation: str) -> None:
         """Show an earlier one. Raises SettingError for a guest, HistoryError when it is gone."""
         owner_only(session)
         if self._history.conversation(conversation) is None:
-            raise HistoryError("This conversation is gone.", "Choose another from the list.")
+            raise HistoryError(
+                tr("This conversation is gone."), tr("Choose another from the list.")
+            )
         session.conversation = conversation
 
     def rename(self, session: Session, conversation: str, title: str) -> None:
         """Raises SettingError for a guest or an empty title, HistoryError when it is gone."""
         owner_only(session)
         if not title.strip():
-            raise SettingError("The title is empty.", "Write one.")
+            raise SettingError(tr("The title is empty."), tr("Write one."))
         if not self._history.rename(conversation, title.strip()[:MAX_TITLE]):
-            raise HistoryError("This conversation is gone.", "Choose another from the list.")
+            raise HistoryError(
+                tr("This conversation is gone."), tr("Choose another from the list.")
+            )
 
     def hide(self, session: Session, conversation: str) -> None:
         """Take it out of the list (`app.deleting`). Raises SettingError for a guest."""
@@ -117,4 +124,4 @@ class Chats:
 def owner_only(session: Session) -> None:
     """Raises SettingError for a guest; every handler asks, for hidden controls can be called."""
     if session.role != "owner":
-        raise SettingError("A guest cannot do that.", "Ask the owner of this computer.")
+        raise SettingError(tr("A guest cannot do that."), tr("Ask the owner of this computer."))

@@ -9,6 +9,7 @@ from typing import Literal
 from app.live import facts_from
 from app.records import StoredMessage
 from app.transcript import prompt_of
+from app.words import tr
 from specdec.contract import ChatRequest, Comparison, ErrorInfo, Pair, Reply, Sampling
 from specdec.errors import SettingError
 
@@ -34,17 +35,23 @@ def made_by(rows: Sequence[StoredMessage], row: StoredMessage) -> Reply:
     """
     facts, kept = facts_from(row.metrics, row.request), row.request
     if row.role != "assistant" or not row.ids or facts.seed is None:
-        raise SettingError("There are no words to compare.", "Only a reply can be verified.")
+        raise SettingError(
+            tr("There are no words to compare."), tr("Only a reply can be verified.")
+        )
     if "system" not in kept or "sampling" not in kept:
         raise SettingError(
-            "This reply was written by an earlier version of this program, which kept too little.",
-            "Regenerate it; then it can be verified.",
+            tr(
+                "This reply was written by an earlier version of this program, "
+                "which kept too little."
+            ),
+            tr("Regenerate it; then it can be verified."),
         )
     try:
         sampling = Sampling(**{**kept["sampling"], "stop": tuple(kept["sampling"]["stop"])})
     except (TypeError, KeyError, ValueError) as error:
         raise SettingError(
-            f"The settings of this reply cannot be read: {error!r}.", "Regenerate it."
+            tr("The settings of this reply cannot be read: {error}.", error=repr(error)),
+            tr("Regenerate it."),
         ) from error
     before = [other for other in rows if other.id < row.id]
     request = ChatRequest(
@@ -59,22 +66,28 @@ def made_by(rows: Sequence[StoredMessage], row: StoredMessage) -> Reply:
     return Reply(request, row.ids, facts.reason or "", facts.prompt)
 
 
-def check_loaded(row: StoredMessage, pair: Pair | None, what: str) -> None:
-    """Raises SettingError where another model is loaded than wrote this reply.
-
-    `what` is to be done with it: "verify", "go on with".
-    """
+def check_loaded(row: StoredMessage, pair: Pair | None, hint: str) -> None:
+    """Raises SettingError with this hint where another model is loaded than wrote this reply."""
     if pair is None:
-        raise SettingError("No model is loaded yet.", "Try again when one is.")
+        raise SettingError(tr("No model is loaded yet."), tr("Try again when one is."))
     wrote = [str(row.request.get(name, "")) for name in ("target", "dtype", "device")]
     loaded = [pair.target.value, pair.dtype.value, pair.device.value]
     if wrote != loaded:
         raise SettingError(
-            f"This reply was written by {_named(wrote)}; loaded is {_named(loaded)}.",
-            f"Load what wrote it to {what} it.",
+            tr(
+                "This reply was written by {wrote}; loaded is {loaded}.",
+                wrote=_named(wrote),
+                loaded=_named(loaded),
+            ),
+            hint,
         )
 
 
 def _named(what: list[str]) -> str:
     target, dtype, device = what
-    return f"{target or 'another model'} in {dtype or 'another dtype'} on {device or 'a device'}"
+    return tr(
+        "{target} in {dtype} on {device}",
+        target=target or tr("another model"),
+        dtype=dtype or tr("another dtype"),
+        device=device or tr("a device"),
+    )

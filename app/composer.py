@@ -17,6 +17,7 @@ from app.records import StoredMessage
 from app.session import Session
 from app.transcript import prompt_of
 from app.tray import Tray
+from app.words import tr
 from specdec.contract import ChatEngine, Message, prompt_limit
 from specdec.errors import BusyError, SpecdecError
 
@@ -38,7 +39,7 @@ class Composer:
         file = read(name, data)
         self._trays.add(session.tray)
         if sum(tray.characters for tray in self._trays) > MAX_WAITING:
-            raise BusyError("Too many files are waiting to be sent.", "Try again later.")
+            raise BusyError(tr("Too many files are waiting to be sent."), tr("Try again later."))
         session.tray.add(replace(file, tokens=self._tokens(file)))
 
     def fit(self, session: Session, words: str, options: Options, edited: int = 0) -> Fit | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from app.records import StoredMessage
 from app.transcript import answer_of
+from app.words import tr_n
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,9 @@ def line(cut: Cut | None, message: int) -> str:
     """What stands above a message: a thin line with words above the first that was read."""
     if cut is None or cut.first != message:
         return ""
-    one = cut.left_out == 1
-    above, was = ("message above", "was") if one else (f"{cut.left_out} messages above", "were")
-    return f'<p class="cut">The {above} did not fit and {was} left out of the last reply</p>'
+    text = tr_n(
+        "The message above did not fit and was left out of the last reply",
+        "The {n} messages above did not fit and were left out of the last reply",
+        cut.left_out,
+    )
+    return f'<p class="cut">{text}</p>'

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from app.migrations import migrate
+from app.words import tr
 from specdec.errors import HistoryError
 
 
@@ -37,8 +38,8 @@ class Database:
                 self._db = _open(path)
         except (OSError, sqlite3.Error) as error:
             raise HistoryError(
-                f"The history file {path} cannot be opened: {error}.",
-                "Check the folder's permissions and free space, or choose another --data-dir.",
+                tr("The history file {path} cannot be opened: {error}.", path=path, error=error),
+                tr("Check the folder's permissions and free space, or choose another --data-dir."),
             ) from error
 
     @contextmanager
@@ -56,8 +57,8 @@ class Database:
                     raise
         except sqlite3.Error as error:
             raise HistoryError(
-                f"The history file {self.path} cannot be used: {error}.",
-                "Check its free space and permissions; the chat on screen is not stored.",
+                tr("The history file {path} cannot be used: {error}.", path=self.path, error=error),
+                tr("Check its free space and permissions; the chat on screen is not stored."),
             ) from error
 
     def close(self) -> None:

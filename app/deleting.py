@@ -12,6 +12,7 @@ from app.history import History
 from app.session import Session
 from app.undo import Bin, Gone
 from app.verifying import Verifier
+from app.words import tr
 from specdec.contract import ChatEngine
 from specdec.errors import BusyError, HistoryError
 
@@ -64,7 +65,7 @@ class Deleting:
 
         def again() -> None:
             if self._desk.busy(name):  # its messages would move under it
-                raise BusyError("A reply is still being written here.", "Stop it first.")
+                raise BusyError(tr("A reply is still being written here."), tr("Stop it first."))
             self._returned(back() is not False)
 
         gone = Gone("Cleared", thread.title, thread.conversation, again, purge)
@@ -86,7 +87,7 @@ class Deleting:
 
     def _returned(self, done: bool) -> None:
         if not done:
-            raise HistoryError("It is gone for good.")
+            raise HistoryError(tr("It is gone for good."))
 
 
 def _party(session: Session) -> str:

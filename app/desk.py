@@ -22,6 +22,7 @@ from app.replies import Place, make_reply, refused, withdrawn
 from app.session import Session
 from app.transcript import Transcript, prompt_of
 from app.verifying import Verifier
+from app.words import tr
 from specdec.contract import ChatEngine, ChatRequest, Mode, Phase, Rule, Sampling
 from specdec.errors import BusyError, HistoryError, SettingError
 
@@ -99,7 +100,7 @@ class Desk:
                 replies = {row.id: row for row in rows if row.role == "assistant"}
                 message = message if message is not None else max(replies, default=None)
                 if message is None or message not in replies:
-                    raise HistoryError("There is no such reply.", "Send a message first.")
+                    raise HistoryError(tr("There is no such reply."), tr("Send a message first."))
                 after = replies[message].parent
                 self._verifier.leave(transcript.id, message)
             reply = transcript.add_reply(_asked(options), after)
@@ -119,7 +120,7 @@ class Desk:
             transcript = self._free(session, options)
             row = next((row for row in transcript.messages() if row.id == message), None)
             if row is None or row.role != "user":
-                raise HistoryError("That message is gone.", "Reload the page.")
+                raise HistoryError(tr("That message is gone."), tr("Reload the page."))
             self._verifier.leave(transcript.id, message)
             _, reply = transcript.add_turn(text, _asked(options), row.parent, to_request(files))
             return self._order(session, transcript, reply.id, options)
@@ -136,7 +137,7 @@ class Desk:
             rows = transcript.messages() if transcript else []
             row = next((row for row in rows if row.id == message), None)
             if transcript is None or row is None or row.role != "assistant":
-                raise HistoryError("That reply is gone.", "Reload the page.")
+                raise HistoryError(tr("That reply is gone."), tr("Reload the page."))
             self._guests.ask(session.who)  # else a guest could fill the memory, a text at a time
             self._verifier.leave(transcript.id, message)
             transcript.add_written(text, by_hand.REQUEST, row.parent)
@@ -155,7 +156,9 @@ class Desk:
             row, sampling = rows[-1], self._guests.cut(session.who, request.sampling)
 
             def check() -> None:
-                check_loaded(row, self._engine.status().pair, "go on with")
+                check_loaded(
+                    row, self._engine.status().pair, tr("Load what wrote it to go on with it.")
+                )
 
             check()
             self._check_idle(session)
@@ -172,7 +175,7 @@ class Desk:
         with self._lock:
             transcript = self._resting(session)
             if transcript is None or not transcript.show(message):
-                raise HistoryError("That message is gone.", "Reload the page.")
+                raise HistoryError(tr("That message is gone."), tr("Reload the page."))
 
     def stop(self, session: Session) -> None:
         """End the reply of what this tab shows within one round; what was written stays."""
@@ -260,7 +263,7 @@ class Desk:
 
     def _check_resting(self, session: Session) -> None:
         if self.active(session) is not None:
-            raise BusyError("A reply is still being written here.", "Stop it first.")
+            raise BusyError(tr("A reply is still being written here."), tr("Stop it first."))
 
     def _check_idle(self, session: Session) -> None:
         self._check_resting(session)
@@ -275,11 +278,13 @@ class Desk:
 
 def _check(text: str, files: Sequence[Attachment]) -> None:
     if not text.strip() and not files:
-        raise SettingError("The message is empty.", "Write something first.")
+        raise SettingError(tr("The message is empty."), tr("Write something first."))
     if (length := len(text) + sum(len(file.text) for file in files)) > MAX_MESSAGE:
-        what = "message and its files have" if files else "message has"
+        both = tr("The message and its files have {n} characters.", n=f"{length:,}")
+        alone = tr("The message has {n} characters.", n=f"{length:,}")
         raise SettingError(
-            f"The {what} {length:,} characters.", f"At most {MAX_MESSAGE:,} are taken."
+            both if files else alone,
+            tr("At most {n} are taken.", n=f"{MAX_MESSAGE:,}"),
         )
 
 

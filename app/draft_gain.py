@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from app.history import History
 from app.live import facts_from
+from app.words import tr
 from specdec.contract import DraftOption, Pace, Pair
 from specdec.pairing import AUTO, NONE
 
@@ -57,14 +58,19 @@ def predicted(pace: Pace, cost: float, share: float) -> float:
 def told(option: DraftOption, pair: Pair, known: Mapping[str, Record]) -> str:
     """One draft's gain in words, with where it comes from."""
     if option.id == NONE:
-        return "plain decoding: 1.0 x"
+        return tr("plain decoding: 1.0 x")
     if option.verdict == "rejected" and not option.usable:
-        return "none"
+        return tr("none")
     record = known.get(option.id, Record())
     if record.drafted < ENOUGH:
-        return "not measured yet"
-    kept = f"{record.share:.0%} of {record.drafted:,} drafted tokens kept so far"
+        return tr("not measured yet")
+    kept = tr(
+        "{share} of {n} drafted tokens kept so far",
+        share=f"{record.share:.0%}",
+        n=f"{record.drafted:,}",
+    )
     if option.id != pair.draft.value or pair.pace is None or option.id == AUTO:
-        return f"{kept}; its speed is measured when it is loaded"
+        return tr("{kept}; its speed is measured when it is loaded", kept=kept)
     cost = dict(pair.pace.drafts).get(option.id, 0.0)
-    return f"about {predicted(pair.pace, cost, record.share):.1f} x plain: {kept}"
+    gain = f"{predicted(pair.pace, cost, record.share):.1f}"
+    return tr("about {gain} x plain: {kept}", gain=gain, kept=kept)

@@ -9,6 +9,7 @@ from app.by_hand import by_hand
 from app.check import made_by
 from app.live import Live, facts_from
 from app.records import StoredMessage
+from app.words import tr
 from specdec.contract import ChatRequest
 from specdec.errors import HistoryError, SettingError
 
@@ -30,9 +31,9 @@ def request_of(rows: Sequence[StoredMessage], message: int, remember: bool) -> C
     Raises HistoryError when that is another turn by now, SettingError where it cannot go on.
     """
     if not rows or rows[-1].id != message:
-        raise HistoryError("Only the last reply can go on.", "Reload the page.")
+        raise HistoryError(tr("Only the last reply can go on."), tr("Reload the page."))
     if not can_go_on(rows[-1]):
-        raise SettingError("This reply cannot go on.", "Regenerate it.")
+        raise SettingError(tr("This reply cannot go on."), tr("Regenerate it."))
     reply, facts = made_by(rows, rows[-1]), facts_from(rows[-1].metrics, rows[-1].request)
     return replace(
         reply.request,

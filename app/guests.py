@@ -6,6 +6,7 @@ import threading
 from dataclasses import dataclass, field, fields, replace
 
 from app.access import Way
+from app.words import marked, tr
 from specdec.errors import BusyError, SettingError
 from specdec.request import Sampling
 
@@ -33,20 +34,19 @@ class GuestLimits:
             value = getattr(self, one.name)
             if value is not None and value < 1:
                 raise SettingError(
-                    f"The limit on {LIMITS[one.name]} is {value}.", "It must be 1 or more."
+                    tr("The limit on {name} is {value}.", name=tr(LIMITS[one.name]), value=value),
+                    tr("It must be 1 or more."),
                 )
 
 
 LIMITS = {
-    "guests": "guests at once",
-    "turns": "messages a guest",
-    "reply_tokens": "tokens a reply",
-    "tokens": "tokens in all",
+    "guests": marked("guests at once"),
+    "turns": marked("messages a guest"),
+    "reply_tokens": marked("tokens a reply"),
+    "tokens": marked("tokens in all"),
 }
 AT_HOME = GuestLimits(guests=None, turns=None, tokens=None)
 """Guests on one's own network: only what keeps the owner's turn short."""
-
-OVER = SettingError("Sharing has ended.", "Ask the owner for a new link.")
 
 
 @dataclass(slots=True)
@@ -86,14 +86,20 @@ class Guests:
             limits, done = count.limits, count.turns.get(who, 0)
             if limits.tokens is not None and count.tokens >= limits.tokens:
                 raise BusyError(
-                    f"All {limits.tokens:,} tokens that guests may have are used.",
-                    "Ask the owner for more.",
+                    tr(
+                        "All {tokens} tokens that guests may have are used.",
+                        tokens=f"{limits.tokens:,}",
+                    ),
+                    tr("Ask the owner for more."),
                 )
             if turn and not who.endswith(PROGRAMS):
                 if limits.turns is not None and done >= limits.turns:
                     raise BusyError(
-                        f"You have sent all {limits.turns} messages that a guest may send.",
-                        "Ask the owner for more.",
+                        tr(
+                            "You have sent all {turns} messages that a guest may send.",
+                            turns=limits.turns,
+                        ),
+                        tr("Ask the owner for more."),
                     )
                 count.turns[who] = done + 1
 
@@ -136,7 +142,7 @@ class Guests:
         if not _shared(who):
             return self._home
         if self._shared is None:
-            raise SettingError(OVER.message, OVER.hint)
+            raise SettingError(tr("Sharing has ended."), tr("Ask the owner for a new link."))
         return self._shared
 
 

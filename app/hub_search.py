@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from app.words import tr
 from specdec.errors import SettingError, SourceError
 
 MOST = 20
@@ -31,7 +32,9 @@ def ask_hub(query: str) -> list[Found]:
     The token goes along, where there is one: it shows what is private to its owner.
     """
     if not query.strip():
-        raise SettingError("There is nothing to look for.", "Write a name into the search first.")
+        raise SettingError(
+            tr("There is nothing to look for."), tr("Write a name into the search first.")
+        )
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HTTPError
 

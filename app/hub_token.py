@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from app.words import tr
 from specdec.errors import SettingError, SourceError
 
 PLACE = "huggingface_hub's own file in your home folder, which other programs of yours use too"
@@ -34,10 +35,13 @@ def keep(token: str) -> None:
 
     token = token.strip()
     if not token.startswith("hf_") or len(token) > 400 or not token.isascii() or " " in token:
-        raise SettingError("That is no access token.", "It begins with hf_ and has no spaces.")
+        raise SettingError(
+            tr("That is no access token."), tr("It begins with hf_ and has no spaces.")
+        )
     if from_environment():
         raise SettingError(
-            "HF_TOKEN in the environment comes before any token given here.", "Unset it first."
+            tr("HF_TOKEN in the environment comes before any token given here."),
+            tr("Unset it first."),
         )
     try:
         login(token)
@@ -61,7 +65,8 @@ def remove() -> None:
     """
     if from_environment():
         raise SettingError(
-            "The token comes from HF_TOKEN in the environment.", "Unset it there and start anew."
+            tr("The token comes from HF_TOKEN in the environment."),
+            tr("Unset it there and start anew."),
         )
     from huggingface_hub import constants, get_token, logout
     from huggingface_hub.utils import get_stored_tokens

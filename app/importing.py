@@ -19,6 +19,7 @@ from pydantic import (
 from app import bubbles
 from app.live import Facts, facts_from
 from app.records import MessageRole, MessageState, StoredMessage
+from app.words import tr
 from specdec.contract import Sampling
 from specdec.errors import SettingError
 
@@ -127,6 +128,10 @@ def read_saved(text: str | bytes) -> Saved:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"])) or "the file"
         raise SettingError(
-            f"This is no conversation saved by this program: {place}: {first['msg']}.",
-            "Choose a .json file that was saved from the list of conversations.",
+            tr(
+                "This is no conversation saved by this program: {place}: {name}.",
+                place=place,
+                name=first["msg"],
+            ),
+            tr("Choose a .json file that was saved from the list of conversations."),
         ) from error

@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Generic, Literal, TypeVar
 
+from app.words import tr
 from specdec.errors import BusyError
 
 S = TypeVar("S")
@@ -130,12 +131,13 @@ class Line:
             own = guests.count(who)
             if who != OWNER and own >= OWN_WAITING:
                 raise BusyError(
-                    f"{own} messages of yours already wait for an answer.", "Wait for one of them."
+                    tr("{n} messages of yours already wait for an answer.", n=own),
+                    tr("Wait for one of them."),
                 )
             if waiting >= self._limit or (who != OWNER and len(guests) >= GUESTS_WAITING):
                 raise BusyError(
-                    f"{waiting} messages already wait for an answer.",
-                    "Send this one again in a moment.",
+                    tr("{n} messages already wait for an answer.", n=waiting),
+                    tr("Send this one again in a moment."),
                 )
 
     def position(self, job: Job[Any]) -> int:

@@ -10,20 +10,21 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from app.access import SESSION_S, Access
+from app.words import tr
 from specdec.errors import BusyError
 
 COOKIE = "specdec-session"
 
-PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Log in</title>
+PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><style>
 :root{{color-scheme:light dark}}body{{font:16px/1.5 system-ui,sans-serif;display:grid;
 place-items:center;min-height:90vh;margin:0}}form{{display:grid;gap:.75rem;width:min(20rem,90vw)}}
 input,button{{font:inherit;padding:.5rem;width:100%;box-sizing:border-box}}
 [role=alert]{{color:#c62828;margin:0}}</style></head><body><main><form method="post" action="login">
-<h1>Log in</h1>{notice}<p>The name and password were printed where the program was started.</p>
-<label>Name <input name="username" autocomplete="username" required autofocus></label>
-<label>Password <input name="password" type="password" autocomplete="current-password" required>
-</label><button>Log in</button></form></main></body></html>"""
+<h1>{title}</h1>{notice}<p>{where}</p>
+<label>{name} <input name="username" autocomplete="username" required autofocus></label>
+<label>{password} <input name="password" type="password" autocomplete="current-password" required>
+</label><button>{title}</button></form></main></body></html>"""
 
 
 def token_of(cookie_header: str) -> str | None:
@@ -38,7 +39,14 @@ def token_of(cookie_header: str) -> str | None:
 def login_page(notice: str = "", status: int = 200) -> HTMLResponse:
     """The form, with what went wrong."""
     alert = f'<p role="alert">{html.escape(notice)}</p>' if notice else ""
-    return HTMLResponse(PAGE.format(notice=alert), status, {"Cache-Control": "no-store"})
+    page = PAGE.format(
+        title=tr("Log in"),
+        notice=alert,
+        where=tr("The name and password were printed where the program was started."),
+        name=tr("Name"),
+        password=tr("Password"),
+    )
+    return HTMLResponse(page, status, {"Cache-Control": "no-store"})
 
 
 async def post_login(request: Request, access: Access) -> Response:
@@ -50,7 +58,7 @@ async def post_login(request: Request, access: Access) -> Response:
     except BusyError as error:
         return login_page(str(error), 429)
     if token is None:
-        return login_page("That name and password do not fit.", 401)
+        return login_page(tr("That name and password do not fit."), 401)
     response = RedirectResponse("./", 303)
     secure = request.headers.get("x-forwarded-proto", request.url.scheme) == "https"
     response.set_cookie(

@@ -25,6 +25,7 @@ from pygments.util import ClassNotFound
 from app.dollars import formula_end, reads_as_prose
 from app.inline import link_addresses, tick_tasks
 from app.maths import math_html
+from app.words import tr
 
 _LINK = re.compile(r"(https?://|mailto:)", re.IGNORECASE)
 _LINE_END = re.compile(r"\r\n|\n|\r")
@@ -86,7 +87,8 @@ def _fence(tokens: Sequence[Token], index: int) -> str:
     language = (token.info.split() or [""])[0]
     return (
         f'<div class="code"><div class="code-head"><span>{escape(language or "text")}</span>'
-        '<button type="button" data-act="copy-code" aria-label="Copy this code">Copy</button></div>'
+        f'<button type="button" data-act="copy-code" aria-label="{tr("Copy this code")}">'
+        f"{tr('Copy')}</button></div>"
         f'<pre tabindex="0"><code>{_coloured(token.content, language)}</code></pre></div>\n'
     )
 

@@ -5,9 +5,14 @@ from __future__ import annotations
 from html import escape
 
 from app import view
+from app.words import marked, tr
 from specdec.contract import Memory
 
-PARTS = (("weights", "weights"), ("draft", "draft"), ("caches", "caches"))
+PARTS = (
+    ("weights", marked("weights")),
+    ("draft", marked("draft")),
+    ("caches", marked("caches")),
+)
 
 
 def bar(memory: Memory, title: str) -> str:
@@ -15,15 +20,16 @@ def bar(memory: Memory, title: str) -> str:
     if not memory.before:
         return ""
     whole = max(memory.before, memory.total)
-    figures = [(kind, name, getattr(memory, kind)) for kind, name in PARTS]
+    figures = [(kind, tr(name), getattr(memory, kind)) for kind, name in PARTS]
     over = memory.total > memory.before
     words = [f"{name} {view.size(count)}" for _, name, count in figures if count]
     words.append(
-        f"{view.size(memory.total - memory.before)} too much"
+        tr("{size} too much", size=view.size(memory.total - memory.before))
         if over
-        else f"free {view.size(memory.free)}"
+        else tr("free {size}", size=view.size(memory.free))
     )
-    said = f"{title}: {', '.join(words)}, of {view.size(memory.before)}"
+    all_ = view.size(memory.before)
+    said = tr("{title}: {parts}, of {all}", title=title, parts=", ".join(words), all=all_)
     pieces = "".join(
         f'<i class="{kind}" style="width: {100 * count / whole:.2f}%"></i>'
         for kind, _, count in figures
@@ -33,10 +39,10 @@ def bar(memory: Memory, title: str) -> str:
         for kind, name, count in figures
         if count
     )
-    rest = escape(words[-1])
+    rest = escape(tr("{part} of {all}", part=words[-1], all=all_))
     return (
         f'<div class="memory{" over" if over else ""}"><p>{escape(title)}</p>'
         f'<div class="bar" role="img" aria-label="{escape(said)}">{pieces}</div>'
-        f'<div class="legend" aria-hidden="true">{legend}<span>{rest} of '
-        f"{view.size(memory.before)}</span></div></div>"
+        f'<div class="legend" aria-hidden="true">{legend}<span>{rest}</span>'
+        "</div></div>"
     )

@@ -11,6 +11,7 @@ from typing import Any
 
 from app.branches import lineage, path, versions
 from app.records import MessageRole, MessageState, StoredMessage, message_of
+from app.words import tr
 from specdec.errors import HistoryError
 
 
@@ -74,10 +75,10 @@ def insert(
     Raises HistoryError when the conversation or the parent is gone.
     """
     if not touch(db, conversation):
-        raise HistoryError("This conversation was deleted.", "Start a new one.")
+        raise HistoryError(tr("This conversation was deleted."), tr("Start a new one."))
     known = "SELECT 1 FROM messages WHERE id = ? AND conversation = ?"
     if parent and db.execute(known, (parent, conversation)).fetchone() is None:
-        raise HistoryError("The message before it is gone.", "Reload the page.")
+        raise HistoryError(tr("The message before it is gone."), tr("Reload the page."))
     place = (conversation, parent)
     db.execute("UPDATE messages SET shown = 0 WHERE conversation = ? AND parent = ?", place)
     row = (role, content, dump(list(ids)), state, dump(metrics or {}), dump(request or {}))

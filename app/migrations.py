@@ -8,6 +8,7 @@ from __future__ import annotations
 import sqlite3
 import time
 
+from app.words import tr
 from specdec.errors import HistoryError
 
 MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -82,8 +83,11 @@ def migrate(connection: sqlite3.Connection, last: str | None = None) -> list[str
     newer = sorted(applied(connection) - set(known))
     if newer:
         raise HistoryError(
-            f"The history was written by a newer version of this program ({newer[-1]}).",
-            "Update the program, or start it with another --data-dir.",
+            tr(
+                "The history was written by a newer version of this program ({name}).",
+                name=newer[-1],
+            ),
+            tr("Update the program, or start it with another --data-dir."),
         )
     done: list[str] = []
     for name, statements in MIGRATIONS:

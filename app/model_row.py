@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from app.fetch_queue import Task
+from app.words import tr
 from specdec.contract import Choice
 from specdec.errors import SettingError
 
@@ -56,4 +57,4 @@ def known(model: str, rows: list[Row]) -> Row:
     for row in rows:
         if row.id == model:
             return row
-    raise SettingError(f"There is no model {model!r}.", "Reload the page.")
+    raise SettingError(tr("There is no model {model}.", model=repr(model)), tr("Reload the page."))

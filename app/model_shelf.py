@@ -16,6 +16,7 @@ from app.fetch_queue import FetchQueue, Task
 from app.hub_search import Found, ask_hub, row_of
 from app.model_row import Row, Where
 from app.session import Session
+from app.words import tr
 from specdec import folder as files
 from specdec.carrier import Carrier, Errand
 from specdec.contract import ChatEngine, Choice, Memory
@@ -159,7 +160,9 @@ class ModelShelf:
         owner_only(session)
         found = self._found.get(repo)
         if found is None or found.why:
-            raise SettingError(f"{repo} is not among what was found.", "Search the hub again.")
+            raise SettingError(
+                tr("{repo} is not among what was found.", repo=repo), tr("Search the hub again.")
+            )
         row = row_of(found)
         add_row(self.data_dir, row)
         return str(row["name"])

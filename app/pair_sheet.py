@@ -8,18 +8,27 @@ from html import escape
 from app import bubbles, view
 from app.draft_gain import Record, told
 from app.memory_bar import bar
+from app.words import marked, tr, tr_n
 from specdec.contract import DraftOption, ErrorInfo, ModelInfo, Pair, Phase, Status
 from specdec.pairing import WITHOUT_FILES
 
 CHOSEN = ""
 """Menu value that leaves the choice to the engine."""
-UNLOADED = "Unloaded: its memory is free. The next message loads the pair again, or press Load."
-DRAFTERS = (
-    ("Several at once: the one that gives most tokens a second here", "auto"),
-    ("n-gram over prompt and reply", "ngram"),
-    ("The target's own first layers", "early-exit"),
-    ("No draft", "none"),
+UNLOADED = marked(
+    "Unloaded: its memory is free. The next message loads the pair again, or press Load."
 )
+DRAFTERS = (
+    (marked("Several at once: the one that gives most tokens a second here"), "auto"),
+    (marked("n-gram over prompt and reply"), "ngram"),
+    (marked("The target's own first layers"), "early-exit"),
+    (marked("No draft"), "none"),
+)
+VERDICTS = {
+    "chosen": marked("chosen"),
+    "possible": marked("possible"),
+    "rejected": marked("rejected"),
+}
+"""In the order of the table."""
 
 
 def sheet(
@@ -38,13 +47,13 @@ def sheet(
     if error is not None and at is None:
         parts.append(bubbles.error(error))
         if status.pair is not None:
-            kept = f"{status.pair.target.value} with {status.pair.draft.value}"
-            parts.append(f'<p class="note">Still loaded: {escape(kept)}.</p>')
+            kept = tr("Still loaded: {pair}.", pair=view.with_draft(status.pair))
+            parts.append(f'<p class="note">{escape(kept)}</p>')
     if status.state == "unloaded":
-        parts.append(f'<p class="note info">{UNLOADED}</p>')
+        parts.append(f'<p class="note info">{tr(UNLOADED)}</p>')
     if status.pair is not None:
         if status.pair.memory is not None:
-            parts.append(bar(status.pair.memory, "Memory of the loaded pair"))
+            parts.append(bar(status.pair.memory, tr("Memory of the loaded pair")))
         parts.append(_drafts(status.pair, known or {}))
         parts.append(_choices(status.pair))
         parts += [f'<p class="note info">{escape(_sentence(t))}</p>' for t in status.pair.notices]
@@ -54,34 +63,46 @@ def sheet(
 def _choices(pair: Pair) -> str:
     claim = (
         (
-            "same words as plain decoding",
-            "a token's numbers do not depend on how many are scored with it; checked at load",
+            tr("same words as plain decoding"),
+            tr("a token's numbers do not depend on how many are scored with it; checked at load"),
         )
         if pair.exact
         else (
-            "same law; words may differ at near-ties",
-            "this runner rounds differently when it scores several tokens at once",
+            tr("same law; words may differ at near-ties"),
+            tr("this runner rounds differently when it scores several tokens at once"),
         )
     )
     rows = (
-        ("Target", pair.target.value, pair.target.reason),
-        ("Draft", pair.draft.value, pair.draft.reason),
-        ("Device", pair.device.value, pair.device.reason),
-        ("Target numbers", pair.dtype.value, pair.dtype.reason),
-        ("Draft numbers", pair.draft_dtype.value, pair.draft_dtype.reason),
-        ("Runner", pair.runner.value, pair.runner.reason),
-        ("Lossless means", *claim),
-        ("Context", f"{pair.context:,} tokens", "prompt and reply together"),
-        ("Draft length", f"up to {pair.k}", "the engine drafts fewer, or none, where it pays less"),
+        (tr("Target"), pair.target.value, pair.target.reason),
+        (tr("Draft"), pair.draft.value, pair.draft.reason),
+        (tr("Device"), pair.device.value, pair.device.reason),
+        (tr("Target numbers"), pair.dtype.value, pair.dtype.reason),
+        (tr("Draft numbers"), pair.draft_dtype.value, pair.draft_dtype.reason),
+        (tr("Runner"), pair.runner.value, pair.runner.reason),
+        (tr("Lossless means"), *claim),
+        (
+            tr("Context"),
+            tr_n("{n} token", "{n} tokens", pair.context),
+            tr("prompt and reply together"),
+        ),
+        (
+            tr("Draft length"),
+            tr("up to {n}", n=pair.k),
+            tr("the engine drafts fewer, or none, where it pays less"),
+        ),
     )
     body = "".join(
         f'<tr><th scope="row">{escape(name)}</th><td><b>{escape(value)}</b></td>'
         f"<td>{escape(reason)}</td></tr>"
         for name, value, reason in rows
     )
+    return _table(tr("What is loaded, and why"), (tr("Part"), tr("Choice"), tr("Reason")), body)
+
+
+def _table(caption: str, columns: Sequence[str], body: str) -> str:
+    head = "".join(f'<th scope="col">{name}</th>' for name in columns)
     return (
-        '<div class="table"><table><caption>What is loaded, and why</caption><thead><tr>'
-        '<th scope="col">Part</th><th scope="col">Choice</th><th scope="col">Reason</th></tr>'
+        f'<div class="table"><table><caption>{caption}</caption><thead><tr>{head}</tr>'
         f"</thead><tbody>{body}</tbody></table></div>"
     )
 
@@ -89,31 +110,27 @@ def _choices(pair: Pair) -> str:
 def _drafts(pair: Pair, known: Mapping[str, Record]) -> str:
     if not pair.drafts:
         return ""
-    rank = {"chosen": 0, "possible": 1, "rejected": 2}
+    rank = list(VERDICTS)
     body = "".join(
         f'<tr class="{o.verdict}" data-id="{escape(o.id)}" data-title="{escape(o.name)}">'
         f'<th scope="row">{escape(o.name)}</th>'
-        f'<td><span class="verdict-{o.verdict}">{o.verdict}</span></td>'
+        f'<td><span class="verdict-{o.verdict}">{tr(VERDICTS[o.verdict])}</span></td>'
         f"<td>{_bytes(o)}</td>"
         f"<td>{escape(told(o, pair, known))}</td>"
         f"<td>{escape(o.reason)}</td><td>{_take(o)}</td></tr>"
-        for o in sorted(pair.drafts, key=lambda o: rank[o.verdict])
+        for o in sorted(pair.drafts, key=lambda o: rank.index(o.verdict))
     )
-    return (
-        '<div class="table"><table><caption>Candidates for the draft</caption><thead><tr>'
-        '<th scope="col">Draft</th><th scope="col">Verdict</th>'
-        '<th scope="col">Bytes read a step</th><th scope="col">Gain</th>'
-        f'<th scope="col">Reason</th><th scope="col"></th></tr></thead><tbody>{body}</tbody>'
-        "</table></div>"
-    )
+    columns = (tr("Draft"), tr("Verdict"), tr("Bytes read a step"), tr("Gain"), tr("Reason"), "")
+    return _table(tr("Candidates for the draft"), columns, body)
 
 
 def _take(option: DraftOption) -> str:
     if option.verdict == "chosen" or not option.usable:
         return ""
-    text = "Use" if option.on_disk or option.id in WITHOUT_FILES else "Download and use"
-    if text != "Use" and option.verdict == "rejected":
+    here = option.on_disk or option.id in WITHOUT_FILES
+    if not here and option.verdict == "rejected":
         return ""
+    text = tr("Use") if here else tr("Download and use")
     label = escape(f"{text}: {option.name}")
     return f'<button type="button" data-act="take" aria-label="{label}">{text}</button>'
 
@@ -121,7 +138,7 @@ def _take(option: DraftOption) -> str:
 def _bytes(option: DraftOption) -> str:
     if option.bytes_per_step is None:
         return "–"
-    return view.size(option.bytes_per_step) if option.bytes_per_step else "nothing"
+    return view.size(option.bytes_per_step) if option.bytes_per_step else tr("nothing")
 
 
 def _sentence(text: str) -> str:
@@ -131,7 +148,7 @@ def _sentence(text: str) -> str:
 def targets(models: Sequence[ModelInfo]) -> list[tuple[str, str]]:
     """Menu entries (text, id): what is on disk first, with its size and what is against it."""
     rows = sorted((m for m in models if "target" in m.roles), key=lambda m: not m.on_disk)
-    return [("Choose for this machine", CHOSEN), *((_entry(m), m.id) for m in rows)]
+    return [(tr("Choose for this machine"), CHOSEN), *((_entry(m), m.id) for m in rows)]
 
 
 def drafts(models: Sequence[ModelInfo], pair: Pair | None) -> list[tuple[str, str]]:
@@ -142,7 +159,7 @@ def drafts(models: Sequence[ModelInfo], pair: Pair | None) -> list[tuple[str, st
     known = {option.id: option for option in pair.drafts} if pair else {}
     able = (m for m in models if "draft" in m.roles or ("head" in m.roles and m.id in known))
     rows = sorted(able, key=lambda m: not m.on_disk)
-    entries = [("Choose for this target", CHOSEN), *DRAFTERS]
+    entries = [(tr("Choose for this target"), CHOSEN), *((tr(text), id) for text, id in DRAFTERS)]
     for model in rows:
         option = known.get(model.id)
         against = f" · {option.reason}" if option and option.verdict == "rejected" else ""
@@ -154,9 +171,9 @@ def _entry(model: ModelInfo) -> str:
     words = [model.name]
     if model.bytes:
         words.append(view.size(model.bytes))
-    words.append("on disk" if model.on_disk else model.source)
+    words.append(tr("on disk") if model.on_disk else model.source)
     if model.gated:
-        words.append("needs a licence")
+        words.append(tr("needs a licence"))
     if model.fits.value == "no":
         words.append(model.fits.reason)
     return " · ".join(words)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from app.branches import lineage, path, versions
 from app.records import MessageRole, MessageState, StoredMessage
 from app.transcript import JSON, Act
+from app.words import tr
 from specdec.errors import HistoryError
 
 
@@ -98,7 +99,7 @@ class Passing:
         request: JSON | None = None,
     ) -> StoredMessage:
         if after and after not in self._rows:
-            raise HistoryError("The message before it is gone.", "Reload the page.")
+            raise HistoryError(tr("The message before it is gone."), tr("Reload the page."))
         row = StoredMessage(
             next(self._next),
             self.id,

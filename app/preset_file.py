@@ -10,6 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from app.settings import SamplingSettings
 from app.whole_file import set_aside, write_whole
+from app.words import tr
 from specdec.errors import SettingError
 from specdec.request import MAX_K, Rule
 
@@ -65,13 +66,13 @@ def to_json(presets: Sequence[Preset], chosen: str | None = None) -> str:
 def read_presets(text: str | bytes) -> tuple[Preset, ...]:
     """Raises SettingError, in one line, for a file that `to_json` did not write."""
     if len(text) > MAX_FILE:
-        raise SettingError("The file is larger than 1 MB.", "Choose a file of presets.")
+        raise SettingError(tr("The file is larger than 1 MB."), tr("Choose a file of presets."))
     try:
         return Book.model_validate_json(text).presets
     except ValidationError as error:
         raise SettingError(
-            f"This is no file of presets: {where(error)}.",
-            "Choose a .json file that was exported here. Nothing was changed.",
+            tr("This is no file of presets: {why}.", why=where(error)),
+            tr("Choose a .json file that was exported here. Nothing was changed."),
         ) from error
 
 
@@ -97,9 +98,12 @@ class PresetFile:
     def save(self, presets: Sequence[Preset], chosen: str) -> None:
         """Raises SettingError when the file cannot be written; the old one then stays."""
         if self._in_the_way:
-            raise SettingError(self.notice, "Move that file away and start the program again.")
+            raise SettingError(self.notice, tr("Move that file away and start the program again."))
         if len(presets) > MOST:
-            raise SettingError(f"There are {len(presets)} presets.", f"At most {MOST} are kept.")
+            raise SettingError(
+                tr("There are {n} presets.", n=len(presets)),
+                tr("At most {n} are kept.", n=MOST),
+            )
         write_whole(self.path, to_json(presets, chosen), "file of presets")
         self.presets, self.chosen = tuple(presets), chosen
 
@@ -110,7 +114,9 @@ class PresetFile:
             return ()
         except OSError as error:
             self._in_the_way = True
-            self.notice = f"The presets in {self.path} cannot be read ({error})."
+            self.notice = tr(
+                "The presets in {path} cannot be read ({error}).", path=self.path, error=error
+            )
             return ()
         except ValidationError as error:
             self._set_aside(error)
@@ -119,9 +125,9 @@ class PresetFile:
         return book.presets
 
     def _set_aside(self, error: ValidationError) -> None:
-        said = f"The presets were not valid ({where(error)})."
+        said = tr("The presets were not valid ({why}).", why=where(error))
         try:
-            self.notice = f"{said} Kept as {set_aside(self.path)}."
+            self.notice = f"{said} {tr('Kept as {path}.', path=set_aside(self.path))}"
         except OSError as problem:
             self._in_the_way = True
             self.notice = f"{said} {self.path} cannot be moved: {problem}."

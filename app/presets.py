@@ -14,6 +14,7 @@ from app.desk import Options
 from app.preset_file import FIRST, Change, Preset, PresetFile, read_presets, where
 from app.session import Session
 from app.settings import SamplingSettings
+from app.words import tr
 from specdec.errors import SettingError
 
 BUILT_IN = (
@@ -51,7 +52,9 @@ class Presets:
         """Raises SettingError when there is none of that name."""
         found = _named(self.list(session), name)
         if found is None:
-            raise SettingError(f"There is no preset {name!r}.", "Choose one from the menu.")
+            raise SettingError(
+                tr("There is no preset {name}.", name=repr(name)), tr("Choose one from the menu.")
+            )
         return found
 
     def chosen(self, session: Session) -> str:
@@ -87,7 +90,8 @@ class Presets:
             _not_built_in(made.name)
             if _named(self._file.presets, made.name) not in (None, before):
                 raise SettingError(
-                    f"There is a preset “{made.name}” already.", "Choose another name."
+                    tr("There is a preset “{name}” already.", name=made.name),
+                    tr("Choose another name."),
                 )
             self._file.save(_put(self._file.presets, before, made), made.name)
         return {made.name: None, before.name: before}
@@ -173,8 +177,8 @@ def _checked(values: Mapping[str, object]) -> Preset:
         return Preset.model_validate(values)
     except ValidationError as error:
         raise SettingError(
-            f"This preset cannot be kept: {where(error)}.",
-            "Give it a name of 1 to 60 characters.",
+            tr("This preset cannot be kept: {why}.", why=where(error)),
+            tr("Give it a name of 1 to 60 characters."),
         ) from error
 
 
@@ -184,7 +188,9 @@ def _named(presets: Sequence[Preset], name: str) -> Preset | None:
 
 def _not_built_in(name: str) -> None:
     if is_built_in(name):
-        raise SettingError(f"“{name}” is built in and stays as it is.", "Choose another name.")
+        raise SettingError(
+            tr("“{name}” is built in and stays as it is.", name=name), tr("Choose another name.")
+        )
 
 
 def _put(presets: Sequence[Preset], old: Preset | None, new: Preset) -> tuple[Preset, ...]:

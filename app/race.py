@@ -14,6 +14,7 @@ from app.desk import Options
 from app.live import Live
 from app.loader import Loader
 from app.replies import run
+from app.words import tr
 from specdec.contract import (
     Cancel,
     ChatEngine,
@@ -195,7 +196,9 @@ def judge(
     try:
         return replace(outcome, gap=engine.verify(Reply(asks["speculative"], spec.ids), cancel))
     except SpecdecError as error:
-        return replace(outcome, gap_note=f"How close the two tokens were is not known. {error}")
+        return replace(
+            outcome, gap_note=f"{tr('How close the two tokens were is not known.')} {error}"
+        )
 
 
 def first_difference(one: Sequence[int], other: Sequence[int]) -> int | None:

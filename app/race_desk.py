@@ -18,6 +18,7 @@ from app.race_card import card_of, sheet_of
 from app.race_prompts import Prompt, cut
 from app.series import Plan, SeriesView, beginning, series
 from app.session import Session
+from app.words import tr
 from specdec.contract import ChatEngine, ErrorInfo, Mode, Phase
 from specdec.errors import SettingError
 
@@ -58,7 +59,9 @@ class RaceDesk:
             sampling = replace(sampling, seed=secrets.randbelow(2**31))
         plan = Plan(cut(text), runs, order, replace(options, sampling=sampling))
         if plan.races > 1 and session.role != "owner":
-            raise SettingError("A guest runs one race at a time.", "Take one prompt and one run.")
+            raise SettingError(
+                tr("A guest runs one race at a time."), tr("Take one prompt and one run.")
+            )
         return self._put(session, plan)
 
     def go_on(self, session: Session, text: str) -> Job[SeriesView]:
@@ -67,11 +70,13 @@ class RaceDesk:
         Raises SettingError for an empty one, or where no race came to its end; BusyError.
         """
         if not text.strip():
-            raise SettingError("The message is empty.", "Write something first.")
+            raise SettingError(tr("The message is empty."), tr("Write something first."))
         job = self._jobs.get(session.key)
         last = job.snapshot if job is not None and job.done.is_set() else None
         if last is None or last.now.outcome is None:
-            raise SettingError("No race is over here.", "Run one first, then go on with it.")
+            raise SettingError(
+                tr("No race is over here."), tr("Run one first, then go on with it.")
+            )
         past = (*last.now.past, replace(last.now, past=()))
         order = (last.now.order[1], last.now.order[0])
         return self._put(session, Plan((Prompt(text.strip()),), 1, order, last.plan.options, past))

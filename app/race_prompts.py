@@ -9,6 +9,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 
+from app.words import tr
 from specdec import prompt_sets
 from specdec.errors import SettingError
 
@@ -36,7 +37,7 @@ def cut(text: str) -> tuple[Prompt, ...]:
     parts = [part.strip() for part in _LINE.split(text)]
     found = tuple(Prompt(part, names.get(part, "")) for part in parts if part)
     if not found:
-        raise SettingError("There is no prompt.", "Write one, or pick one of the examples.")
+        raise SettingError(tr("There is no prompt."), tr("Write one, or pick one of the examples."))
     return found
 
 

@@ -14,6 +14,7 @@ from app.desk import MAX_MESSAGE, Options
 from app.loader import Loader
 from app.race import Outcome, RaceView, race
 from app.race_prompts import Prompt
+from app.words import tr
 from specdec.contract import Cancel, ChatEngine, ErrorInfo, Mode, Pair
 from specdec.errors import SettingError
 from specdec.metrics import Metrics
@@ -39,14 +40,23 @@ class Plan:
     def __post_init__(self) -> None:
         """Raises SettingError for too many races, or a text no model could read."""
         if not 1 <= self.runs <= MOST_RUNS:
-            raise SettingError(f"{self.runs} runs were asked for.", f"Take 1 to {MOST_RUNS}.")
+            raise SettingError(
+                tr("{runs} runs were asked for.", runs=self.runs),
+                tr("Take 1 to {n}.", n=MOST_RUNS),
+            )
         if self.races > MOST_RACES:
             raise SettingError(
-                f"That would be {self.races} races.",
-                f"At most {MOST_RACES} are run in a row: take fewer prompts or runs.",
+                tr("That would be {races} races.", races=self.races),
+                tr(
+                    "At most {n} are run in a row: take fewer prompts or runs.",
+                    n=MOST_RACES,
+                ),
             )
         if any(len(prompt.text) > MAX_MESSAGE for prompt in self.prompts):
-            raise SettingError("A prompt is too long.", f"At most {MAX_MESSAGE:,} characters.")
+            raise SettingError(
+                tr("A prompt is too long."),
+                tr("At most {n} characters.", n=f"{MAX_MESSAGE:,}"),
+            )
 
     @property
     def races(self) -> int:

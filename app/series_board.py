@@ -10,7 +10,13 @@ from html import escape
 from app import bubbles, race_board, view
 from app.race import Outcome
 from app.series import Ran, SeriesView, Summary, summary
+from app.words import marked, tr, tr_n
 from specdec.contract import Mode
+
+COLUMNS = (
+    marked("Race"), marked("Prompt"), marked("First"), marked("Speculative"), marked("Plain"),
+    marked("Ratio"), marked("Words"),
+)  # fmt: skip
 
 
 def board(series: SeriesView) -> str:
@@ -40,7 +46,8 @@ def _head(series: SeriesView, found: Summary | None) -> str:
     if series.error is not None:
         parts.append(bubbles.error(series.error))
     if series.stopped:
-        said = f"Stopped. {len(series.done)} of {series.plan.races} races were over."
+        over = {"n": len(series.done), "all": series.plan.races}
+        said = tr("Stopped. {n} of {all} races were over.", **over)
         parts.append(f'<p class="note">{said}</p>')
     if found is not None:
         parts += [_verdict(series, found), _figures(found)]
@@ -54,8 +61,15 @@ def progress(series: SeriesView) -> tuple[str, float | None]:
         return doing, share
     plan = series.plan
     number = min(len(series.done) + 1, plan.races)
-    left = "" if series.left_s is None else f", about {about(series.left_s)} left"
-    return f"Race {number} of {plan.races}{left} · {doing}", len(series.done) / plan.races
+    where = tr("Race {n} of {all}", n=number, all=plan.races)
+    if series.left_s is not None:
+        where += ", " + about_left(series.left_s)
+    return f"{where} · {doing}", len(series.done) / plan.races
+
+
+def about_left(seconds: float) -> str:
+    """A guess, as one."""
+    return tr("about {time} left", time=about(seconds))
 
 
 def about(seconds: float) -> str:
@@ -64,20 +78,27 @@ def about(seconds: float) -> str:
 
 
 def _verdict(series: SeriesView, found: Summary) -> str:
-    ratio = "too short to time" if found.ratio is None else f"{found.ratio:.2f}×"
-    said = "no race was long enough"
+    ratio = tr("too short to time") if found.ratio is None else f"{found.ratio:.2f}×"
+    said = tr("no race was long enough")
     if found.lowest is not None and found.highest is not None:
-        races = "1 race" if found.timed == 1 else f"{found.timed} races"
-        said = (
-            f"median of {races}, {found.lowest:.2f}× to {found.highest:.2f}× · "
-            f"{view.number(found.tok_s)} against {view.number(found.baseline)} tok/s, each against "
-            f"the faster plain runner of its own race · seed {series.now.seed}"
+        said = tr(
+            "median of {races}, {low}× to {high}× · {a} against {b} tok/s, each against "
+            "the faster plain runner of its own race · seed {seed}",
+            races=tr_n("{n} race", "{n} races", found.timed),
+            low=f"{found.lowest:.2f}",
+            high=f"{found.highest:.2f}",
+            a=view.number(found.tok_s),
+            b=view.number(found.baseline),
+            seed=series.now.seed,
         )
     same = found.identical == found.compared
-    title = "Same words" if same else f"Differs in {found.compared - found.identical}"
-    words = (
-        f"{found.identical} of {found.compared} races had identical words; {found.tokens:,} tokens "
-        "compared"
+    differ = tr("Differs in {n}", n=found.compared - found.identical)
+    title = tr("Same words") if same else differ
+    words = tr(
+        "{n} of {all} races had identical words; {tokens} tokens compared",
+        n=found.identical,
+        all=found.compared,
+        tokens=f"{found.tokens:,}",
     )
     return (
         f'<div class="verdict" role="status"><div class="ratio"><b>{ratio}</b><span>{said}</span>'
@@ -89,14 +110,16 @@ def _verdict(series: SeriesView, found: Summary) -> str:
 def _figures(found: Summary) -> str:
     """Tokens a round, drafts kept, seconds saved."""
     figures = [
-        view.Figure(f"{found.tokens_per_round:.2f}", "tokens a round", "the bonus token counts")
+        view.Figure(
+            f"{found.tokens_per_round:.2f}", tr("tokens a round"), tr("the bonus token counts")
+        )
     ]
     if found.drafted:
-        kept = f"{found.accepted} of {found.drafted} drafted tokens were kept"
-        figures.append(view.Figure(f"{found.accepted / found.drafted:.0%}", "of drafts kept", kept))
+        kept, share = view.kept_of(found.accepted, found.drafted), found.accepted / found.drafted
+        figures.append(view.Figure(f"{share:.0%}", tr("of drafts kept"), kept))
     if found.timed:
-        what = "decoding, against the faster plain runner; reading the prompt is not in it"
-        unit = "saved in all" if found.saved_s >= 0 else "lost in all"
+        what = tr("decoding, against the faster plain runner; reading the prompt is not in it")
+        unit = tr("saved in all") if found.saved_s >= 0 else tr("lost in all")
         figures.append(view.Figure(view.seconds(abs(found.saved_s)), unit, what))
     inside = "".join(
         f'<span class="figure" title="{escape(f.meaning)}"><b>{escape(f.value)}</b> {f.unit}</span>'
@@ -109,7 +132,7 @@ def saving(series: SeriesView) -> str:
     """Links to the card, for whom it was kept."""
     if not series.sheet:
         return ""
-    return files(series.sheet, (("png", "Picture (PNG)"), ("json", "Figures (JSON)")))
+    return files(series.sheet, (("png", tr("Picture (PNG)")), ("json", tr("Figures (JSON)"))))
 
 
 def files(sheet: str, forms: tuple[tuple[str, str], ...]) -> str:
@@ -118,16 +141,15 @@ def files(sheet: str, forms: tuple[tuple[str, str], ...]) -> str:
         f'<a class="save" href="./measured/{escape(sheet)}.{form}" download>{escape(name)}</a>'
         for form, name in forms
     )
-    return f'<p class="saves"><span>Save</span>{links}</p>'
+    return f'<p class="saves"><span>{tr("Save")}</span>{links}</p>'
 
 
 def _table(series: SeriesView) -> str:
     rows = "".join(_row(series, number, ran) for number, ran in enumerate(series.done, 1))
+    head = "".join(f'<th scope="col">{tr(name)}</th>' for name in COLUMNS)
     return (
-        '<div class="sheet"><div class="table"><table><caption>The races</caption><thead><tr>'
-        '<th scope="col">Race</th><th scope="col">Prompt</th><th scope="col">First</th>'
-        '<th scope="col">Speculative</th><th scope="col">Plain</th><th scope="col">Ratio</th>'
-        f'<th scope="col">Words</th></tr></thead><tbody>{rows}</tbody></table></div></div>'
+        f'<div class="sheet"><div class="table"><table><caption>{tr("The races")}</caption>'
+        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div></div>"
     )
 
 
@@ -137,14 +159,15 @@ def _row(series: SeriesView, number: int, ran: Ran) -> str:
     speeds = (_speed(ran.speculative.tok_s), _speed(outcome.baseline))
     ratio = "–" if outcome.ratio is None else f"{outcome.ratio:.2f}×"
     cells = (
-        (escape(name), "Prompt"),
-        (race_board.NAMES[ran.order[0]], "First"),
-        (speeds[0], "Speculative"),
-        (speeds[1], "Plain"),
-        (f"<b>{ratio}</b>", "Ratio"),
-        (_said(outcome), "Words"),
+        escape(name),
+        tr(race_board.NAMES[ran.order[0]]),
+        speeds[0],
+        speeds[1],
+        f"<b>{ratio}</b>",
+        _said(outcome),
     )
-    inside = "".join(f'<td data-name="{label}">{text}</td>' for text, label in cells)
+    named = zip(cells, COLUMNS[1:], strict=True)
+    inside = "".join(f'<td data-name="{tr(name)}">{text}</td>' for text, name in named)
     more = ""
     if outcome.difference is not None:
         more = f'<tr class="more"><td colspan="7">{race_board.words(outcome)}</td></tr>'
@@ -153,8 +176,8 @@ def _row(series: SeriesView, number: int, ran: Ran) -> str:
 
 def _said(outcome: Outcome) -> str:
     if outcome.identical:
-        return f"same, {outcome.compared} tokens"
-    return "differs"
+        return tr("same, {n} tokens", n=outcome.compared)
+    return tr("differs")
 
 
 def _speed(value: float) -> str:

@@ -13,6 +13,7 @@ from typing import Literal
 
 from app.passing import Passing
 from app.tray import Tray
+from app.words import tr
 from specdec.errors import SettingError
 
 Access = Literal["owner", "guest"]
@@ -78,7 +79,7 @@ class Sessions:
                     session = Session(key, role, who)
                 self._open[key] = session
             elif (session.role, session.who) != (role, who):
-                raise SettingError("This tab belongs to another login.", "Reload the page.")
+                raise SettingError(tr("This tab belongs to another login."), tr("Reload the page."))
             self._left.pop(_party(session), None)
             return session
 

@@ -11,6 +11,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from app.whole_file import set_aside, write_whole
+from app.words import tr
 from specdec.errors import SettingError
 from specdec.request import MAX_K, Mode, Rule, Sampling
 
@@ -86,7 +87,11 @@ class SettingsFile:
         except FileNotFoundError:
             return Settings()
         except OSError as error:
-            self.notice = f"The settings file {self.path} cannot be read ({error}); using defaults."
+            self.notice = tr(
+                "The settings file {path} cannot be read ({error}); using defaults.",
+                path=self.path,
+                error=error,
+            )
             return Settings()
         try:
             return Settings.model_validate_json(text)
@@ -98,4 +103,5 @@ class SettingsFile:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "file"
         aside = set_aside(self.path)
-        return f"The settings were not valid ({where}: {first['msg']}). Kept as {aside}."
+        said = tr("The settings were not valid ({where}: {why}).", where=where, why=first["msg"])
+        return f"{said} {tr('Kept as {path}.', path=aside)}"

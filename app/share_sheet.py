@@ -10,22 +10,23 @@ from html import escape
 from app.bubbles import error
 from app.guests import GuestLimits
 from app.sharing import ShareView
+from app.words import marked, tr, tr_n
 
 WARNING = (
-    "Anyone who has the link and the password can chat with the model on this computer.",
-    "Their replies are made by your processor and memory. Yours come first; theirs wait.",
-    "The traffic passes through gradio's servers, which could read it.",
-    "Guests see no conversations of yours, keep none here, and cannot load models.",
+    marked("Anyone who has the link and the password can chat with the model on this computer."),
+    marked("Their replies are made by your processor and memory. Yours come first; theirs wait."),
+    marked("The traffic passes through gradio's servers, which could read it."),
+    marked("Guests see no conversations of yours, keep none here, and cannot load models."),
 )
 
 
 def sheet(view: ShareView) -> str:
     """The dialog's text in each state."""
     if view.state == "opening":
-        return '<p role="status">Making the link. This can take half a minute.</p>'
+        return f'<p role="status">{tr("Making the link. This can take half a minute.")}</p>'
     if view.state == "on":
         return _handout(view)
-    rows = "".join(f"<li>{escape(text)}</li>" for text in WARNING)
+    rows = "".join(f"<li>{escape(tr(text))}</li>" for text in WARNING)
     notice = f'<p class="note" role="status">{escape(view.notice)}</p>' if view.notice else ""
     failed = error(view.error) if view.error else ""
     return f'<div class="share-text">{failed}{notice}<ul>{rows}</ul></div>'
@@ -36,27 +37,29 @@ def strip(view: ShareView) -> str:
     if view.state == "off":
         return ""
     if view.state == "opening":
-        return '<div class="shared" role="status"><b>Making a public link</b></div>'
+        return f'<div class="shared" role="status"><b>{tr("Making a public link")}</b></div>'
     return (
-        f'<div class="shared" role="status"><b>Shared</b><span>{people(view.guests)}</span>'
+        f'<div class="shared" role="status"><b>{tr("Shared")}</b><span>{people(view.guests)}</span>'
         f"<span>{left(view.left)}</span></div>"
     )
 
 
-ENDED = '<div class="shared" role="status"><b>Sharing has ended.</b></div>'
+def ended() -> str:
+    """What a tab shows last."""
+    return f'<div class="shared" role="status"><b>{tr("Sharing has ended.")}</b></div>'
 
 
 def guest_strip(messages: int | None, seconds: float | None) -> str:
     """What a guest sees of the limits; nothing where there are none."""
     parts = []
     if messages is not None:
-        parts.append(f"{messages} {'message' if messages == 1 else 'messages'} left")
+        parts.append(tr_n("{n} message left", "{n} messages left", messages))
     if seconds is not None:
         parts.append(left(seconds))
     if not parts:
         return ""
     spans = "".join(f"<span>{part}</span>" for part in parts)
-    return f'<div class="shared" role="status"><b>You are a guest</b>{spans}</div>'
+    return f'<div class="shared" role="status"><b>{tr("You are a guest")}</b>{spans}</div>'
 
 
 def printed(view: ShareView) -> str:
@@ -77,44 +80,49 @@ def left(seconds: float) -> str:
     """7 h 59 min left; the last minute is named as such."""
     hours, minutes = divmod(int(seconds // 60), 60)
     if not hours:
-        return f"{minutes} min left" if minutes else "under a minute left"
-    return f"{hours} h {minutes} min left" if minutes else f"{hours} h left"
+        return tr("{minutes} min left", minutes=minutes) if minutes else tr("under a minute left")
+    if not minutes:
+        return tr("{hours} h left", hours=hours)
+    return tr("{hours} h {minutes} min left", hours=hours, minutes=minutes)
 
 
 def people(count: int) -> str:
     """How many are here."""
-    return {0: "no guests", 1: "1 guest"}.get(count, f"{count} guests")
+    return tr_n("{n} guest", "{n} guests", count) if count else tr("no guests")
 
 
 def bounds(limits: GuestLimits) -> str:
     """The limits in one line."""
     named = (
-        (limits.guests, "guests at once"),
-        (limits.turns, "messages each"),
-        (limits.reply_tokens, "tokens a reply"),
-        (limits.tokens, "tokens in all"),
+        (limits.guests, tr("guests at once")),
+        (limits.turns, tr("messages each")),
+        (limits.reply_tokens, tr("tokens a reply")),
+        (limits.tokens, tr("tokens in all")),
     )
     return " · ".join(f"{value:,} {name}" for value, name in named if value is not None)
 
 
 def _handout(view: ShareView) -> str:
     assert view.login is not None
-    text = f"{view.link}\nName: {view.login.user}\nPassword: {view.login.password}"
+    name, password = tr("Name"), tr("Password")
+    text = f"{view.link}\n{name}: {view.login.user}\n{password}: {view.login.password}"
     rows = "".join(
-        f"<dt>{name}</dt><dd>{escape(value)}</dd>"
-        for name, value in (
-            ("Link", view.link), ("Name", view.login.user), ("Password", view.login.password),
+        f"<dt>{term}</dt><dd>{escape(value)}</dd>"
+        for term, value in (
+            (tr("Link"), view.link), (name, view.login.user), (password, view.login.password),
         )
     )  # fmt: skip
-    tokens = f" of {view.limits.tokens:,}" if view.limits.tokens else ""
+    used = tr("{n} tokens used", n=f"{view.used:,}")
+    if view.limits.tokens:
+        all_ = f"{view.limits.tokens:,}"
+        used = tr("{used} of {all} tokens used", used=f"{view.used:,}", all=all_)
     return (
         f'<div class="share-text"><div class="handout" data-id="share"><dl>{rows}</dl>'
         f'<span class="source" hidden>{escape(text)}</span>'
-        '<button type="button" data-act="copy">Copy all three</button></div>'
-        f'<p class="quiet" role="status">{people(view.guests)} · {left(view.left)} · '
-        f"{view.used:,}{tokens} tokens used</p>"
+        f'<button type="button" data-act="copy">{tr("Copy all three")}</button></div>'
+        f'<p class="quiet" role="status">{people(view.guests)} · {left(view.left)} · {used}</p>'
         f'<p class="quiet">{escape(bounds(view.limits))}</p>'
-        f"<details><summary>For other programs</summary><dl><dt>Address</dt>"
-        f"<dd>{escape(view.link)}/v1</dd><dt>API key</dt><dd>{escape(view.key)}</dd></dl>"
+        f"<details><summary>{tr('For other programs')}</summary><dl><dt>{tr('Address')}</dt>"
+        f"<dd>{escape(view.link)}/v1</dd><dt>{tr('API key')}</dt><dd>{escape(view.key)}</dd></dl>"
         "</details></div>"
     )

@@ -16,6 +16,7 @@ from app.access import Access, Login, make_guest
 from app.chats import owner_only
 from app.guests import HOURS, MAX_HOURS, GuestLimits, Guests
 from app.session import Session
+from app.words import tr
 from specdec.contract import ErrorInfo
 from specdec.errors import BusyError, SettingError
 
@@ -125,14 +126,14 @@ class Sharing:
         """The same for the one who started the program; `told` hears of the link, or of none."""
         check_hours(hours)
         if self._open is None:
-            raise SettingError("This program cannot be shared.", "Start it with launch.py.")
+            raise SettingError(tr("This program cannot be shared."), tr("Start it with launch.py."))
         limits = limits or GuestLimits()
         login = make_guest(self._owner.user if self._owner else "")
         logins = (login, self._owner) if self._owner else (login,)
         access = Access(logins, way="share", most=limits.guests)
         with self._lock:
             if self._now is not None:
-                raise BusyError("It is shared already.", "End that first.")
+                raise BusyError(tr("It is shared already."), tr("End that first."))
             now = self._now = _Shared(access, login, limits, self._clock() + hours * 3600)
             self._guests.begin(limits)
         thread = threading.Thread(target=self._run, args=(now, told), name="share", daemon=True)
@@ -142,7 +143,7 @@ class Sharing:
     def end(self, session: Session) -> None:
         """Link, logins and guests' replies end at once. Raises SettingError for a guest."""
         owner_only(session)
-        self._end(self._now, ShareView(notice="Sharing has ended. The link leads nowhere."))
+        self._end(self._now, ShareView(notice=tr("Sharing has ended. The link leads nowhere.")))
 
     def close(self) -> None:
         """The same, when the program ends."""
@@ -188,9 +189,9 @@ class Sharing:
             told(self._view())
         while not now.over.wait(EVERY_S):
             if self._clock() >= now.ends:
-                self._end(now, ShareView(notice="The time was up: sharing has ended."))
+                self._end(now, ShareView(notice=tr("The time was up: sharing has ended.")))
             elif now.link is not None and not now.link.alive():
-                self._end(now, ShareView(notice="The tunnel closed: sharing has ended."))
+                self._end(now, ShareView(notice=tr("The tunnel closed: sharing has ended.")))
 
     def _make(self, now: _Shared) -> None:
         """What was opened for one that ended meanwhile is closed again."""
@@ -230,5 +231,6 @@ def check_hours(hours: float) -> None:
     """Raises SettingError outside what a link can last."""
     if not 0 < hours <= MAX_HOURS:
         raise SettingError(
-            f"A link cannot be open for {hours:g} hours.", f"Choose up to {MAX_HOURS:g}."
+            tr("A link cannot be open for {hours} hours.", hours=f"{hours:g}"),
+            tr("Choose up to {n}.", n=f"{MAX_HOURS:g}"),
         )

@@ -8,16 +8,16 @@ from html import escape
 from app import bubbles, view
 from app.fetch_queue import Task
 from app.model_row import Row
+from app.words import marked, tr, tr_n
 from specdec.contract import Phase
 from specdec.integrity import Integrity
 
 WHERE = {
-    "ours": "on disk",
-    "cache": "in the hub's own cache, shared with other programs",
-    "local": "your own folder",
-    "shipped": "comes with this program",
+    "ours": marked("on disk"),
+    "cache": marked("in the hub's own cache, shared with other programs"),
+    "local": marked("your own folder"),
+    "shipped": marked("comes with this program"),
 }
-NOTHING = "No model here has these words. The hub may have one: press Search the hub."
 
 
 def list_html(rows: Sequence[Row]) -> str:
@@ -27,32 +27,37 @@ def list_html(rows: Sequence[Row]) -> str:
     fitting = [row for row in others if row.fits.value != "no"]
     large = [row for row in others if row.fits.value == "no"]
     if not rows:
-        return f'<p class="quiet">{escape(NOTHING)}</p>'
+        nothing = tr("No model here has these words. The hub may have one: press Search the hub.")
+        return f'<p class="quiet">{escape(nothing)}</p>'
     parts = [
-        _group("On this machine", mine),
-        _group("To download", fitting),
-        _folded("Too large for this machine", large),
+        _group(tr("On this machine"), mine),
+        _group(tr("To download"), fitting),
+        _folded(tr("Too large for this machine"), large),
     ]
     return f'<div class="shelf">{"".join(parts)}</div>'
 
 
 def going_html(task: Task, name: str) -> str:
     """The download that runs, with bytes, speed and time left."""
-    text, share = (f"{name}: starting", None) if task.phase is None else line(task.phase, name)
+    text, share = (
+        (tr("{name}: starting", name=name), None) if task.phase is None else line(task.phase, name)
+    )
     return f'<div class="wait" role="status">{bubbles.progress(text, share)}</div>'
 
 
 def line(phase: Phase, name: str) -> tuple[str, float | None]:
     """A phase in words, and how much of it is done."""
-    words = [f"{view.PHASES[phase.name]} {name}"]
+    words = [f"{tr(view.PHASES[phase.name])} {name}"]
     share = None
     if phase.name in ("fetching", "checking") and phase.total:
         share = phase.done / phase.total
-        words.append(f"{view.size(phase.done)} of {view.size(phase.total)}")
+        part, whole = view.size(phase.done), view.size(phase.total)
+        words.append(tr("{part} of {all}", part=part, all=whole))
         if phase.rate > 0:
             words.append(f"{view.size(phase.rate)}/s")
             left = (phase.total - phase.done) / phase.rate
-            words.append(f"{view.seconds(left)} left" if left >= 1 else "a moment left")
+            time = view.seconds(left)
+            words.append(tr("{time} left", time=time) if left >= 1 else tr("a moment left"))
     elif phase.total:
         share = phase.done / phase.total
     if "trying again" in phase.detail or not share:
@@ -64,11 +69,17 @@ def found_html(found: Integrity) -> str:
     """What a check found, in one line."""
     if found.broken:
         names = ", ".join(f"{one.name} ({one.why})" for one in found.broken[:3])
-        more = f" and {len(found.broken) - 3} more" if len(found.broken) > 3 else ""
-        return f'<p class="error" role="alert"><b>Broken:</b> {escape(names + more)}.</p>'
-    files = "1 file" if found.compared == 1 else f"{found.compared} files"
-    what = f"{files} read, {view.size(found.bytes)}, compared with {found.basis}"
-    whole = "Whole" if found.compared else "Nothing broken was seen"
+        if len(found.broken) > 3:
+            names = tr("{names} and {n} more", names=names, n=len(found.broken) - 3)
+        return f'<p class="error" role="alert"><b>{tr("Broken:")}</b> {escape(names)}.</p>'
+    what = tr_n(
+        "{n} file read, {size}, compared with {basis}",
+        "{n} files read, {size}, compared with {basis}",
+        found.compared,
+        size=view.size(found.bytes),
+        basis=found.basis,
+    )
+    whole = tr("Whole") if found.compared else tr("Nothing broken was seen")
     return f'<p class="quiet">{whole}: {escape(what)}.</p>'
 
 
@@ -91,10 +102,10 @@ def _item(row: Row) -> str:
     tags = "".join(
         f'<span class="tag {kind}">{text}</span>'
         for kind, text, there in (
-            ("on", "loaded", row.loaded),
-            ("", "draft head", row.roles == ("head",)),
-            ("", "added by you", row.added),
-            ("warn", "needs access", row.gated and not row.where),
+            ("on", tr("loaded"), row.loaded),
+            ("", tr("draft head"), row.roles == ("head",)),
+            ("", tr("added by you"), row.added),
+            ("warn", tr("needs access"), row.gated and not row.where),
         )
         if there
     )
@@ -108,25 +119,29 @@ def _item(row: Row) -> str:
 def _facts(row: Row) -> str:
     words = []
     if row.where:
-        words.append(f"{view.size(row.disk)} {WHERE[row.where]}")
+        words.append(f"{view.size(row.disk)} {tr(WHERE[row.where])}")
     elif row.fetch is not None:
-        words.append(f"{'' if row.exact else 'about '}{view.size(row.fetch)} to fetch")
+        size = view.size(row.fetch)
+        about = tr("about {size} to fetch", size=size)
+        words.append(tr("{size} to fetch", size=size) if row.exact else about)
     else:
-        words.append("size known when the hub is asked")
+        words.append(tr("size known when the hub is asked"))
     if row.left and not row.where:
-        words.append(f"{view.size(row.left)} of it here")
+        words.append(tr("{size} of it here", size=view.size(row.left)))
     if row.roles != ("head",):
-        fit = {"yes": "fits", "no": "does not fit", "unknown": "may fit"}[row.fits.value]
+        fit = {"yes": tr("fits"), "no": tr("does not fit"), "unknown": tr("may fit")}[
+            row.fits.value
+        ]
         words.append(f"{fit}: {row.fits.reason}")
     text = " · ".join(escape(word) for word in words)
-    licence = escape(row.licence or "see its page")
+    licence = escape(row.licence or tr("see its page"))
     if row.page:
         licence = (
             f'<a href="{escape(row.page)}" target="_blank" rel="noopener noreferrer">{licence}</a>'
         )
     elif not row.licence:
         return text
-    return f"{text} · licence: {licence}"
+    return f"{text} · {tr('licence: {name}', name=licence)}"
 
 
 def _told(row: Row) -> str:
@@ -134,20 +149,26 @@ def _told(row: Row) -> str:
     task = row.task
     parts = []
     if row.gated and not row.where and not task:
-        parts.append(
-            '<p class="quiet">Its makers ask who uses it: '
-            f'<a href="{escape(row.page)}" target="_blank" rel="noopener noreferrer">ask for '
-            "access there</a>, then give a token under Access.</p>"
+        page = escape(row.page)
+        there = (
+            f'<a href="{page}" target="_blank" rel="noopener noreferrer">'
+            f"{tr('ask for access there')}</a>"
         )
+        asked = tr(
+            "Its makers ask who uses it: {link}, then give a token under Access.", link=there
+        )
+        parts.append(f'<p class="quiet">{asked}</p>')
     if task is not None and task.error is not None:
         parts.append(bubbles.error(task.error))
     elif task is not None and task.found is not None:
         parts.append(found_html(task.found))
     elif task is not None and task.state in ("waiting", "running"):
-        now = "waits for its turn" if task.state == "waiting" else "is on its way, see above"
-        parts.append(f'<p class="quiet">It {now}.</p>')
+        waits, comes = tr("It waits for its turn."), tr("It is on its way, see above.")
+        parts.append(f'<p class="quiet">{waits if task.state == "waiting" else comes}</p>')
     if row.damage:
-        parts.append(f'<p class="error" role="alert"><b>Damaged:</b> {escape(row.damage)}.</p>')
+        parts.append(
+            f'<p class="error" role="alert"><b>{tr("Damaged:")}</b> {escape(row.damage)}.</p>'
+        )
     return "".join(parts)
 
 
@@ -157,27 +178,29 @@ def _buttons(row: Row) -> list[str]:
     if task is not None and task.state == "running":
         return []
     if task is not None and task.state == "waiting":
-        return [_button("cancel", "Cancel", name)]
+        return [_button("cancel", tr("Cancel"), name)]
     if not row.where:
         if not row.left:
-            return [_button("download", "Download", name)]
+            return [_button("download", tr("Download"), name)]
         return [
-            _button("download", "Resume", name),
-            _button("cancel", f"Discard {view.size(row.left)}", name),
+            _button("download", tr("Resume"), name),
+            _button("cancel", tr("Discard {size}", size=view.size(row.left)), name),
         ]
     found = []
     broken = bool(row.damage) or bool(task and task.found and task.found.broken)
     if broken and row.where == "ours":
         partly = task is not None and task.found is not None and task.found.mendable
-        found.append(_button("mend", "Fetch what is broken" if partly else "Fetch anew", name))
+        found.append(
+            _button("mend", tr("Fetch what is broken") if partly else tr("Fetch anew"), name)
+        )
     elif row.here and "target" in row.roles and not row.loaded:
-        found.append(_button("use", "Load", name))
+        found.append(_button("use", tr("Load"), name))
     if not broken:
-        found.append(_button("verify", "Verify", name))
+        found.append(_button("verify", tr("Verify"), name))
     if row.where == "ours" and not row.loaded:
-        found.append(_button("remove", "Delete", name))
+        found.append(_button("remove", tr("Delete"), name))
     if row.added and row.where in ("local", "") and not row.loaded:
-        found.append(_button("forget", "Take off the list", name))
+        found.append(_button("forget", tr("Take off the list"), name))
     return found
 
 

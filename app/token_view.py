@@ -5,11 +5,12 @@ from __future__ import annotations
 from html import escape
 
 from app.trace import Made, depths, read
+from app.words import marked, tr
 
 WORDS = {
-    "kept": "drafted and kept",
-    "corrected": "the target's own, where it refused a draft",
-    "bonus": "the target's own, after a draft kept whole or none at all",
+    "kept": marked("drafted and kept"),
+    "corrected": marked("the target's own, where it refused a draft"),
+    "bonus": marked("the target's own, after a draft kept whole or none at all"),
 }
 
 
@@ -26,9 +27,9 @@ def token_view(text: str, stored: str) -> str:
 
 def _legend() -> str:
     marks = "".join(
-        f'<span><i class="{kind}">a</i> {words}</span>' for kind, words in WORDS.items()
+        f'<span><i class="{kind}">a</i> {tr(words)}</span>' for kind, words in WORDS.items()
     )
-    return f"{marks}<span><i class='turn-mark'></i> a round begins</span>"
+    return f"{marks}<span><i class='turn-mark'></i> {tr('a round begins')}</span>"
 
 
 def _rounds(text: str, rounds: tuple[Made, ...]) -> str:
@@ -39,7 +40,7 @@ def _rounds(text: str, rounds: tuple[Made, ...]) -> str:
             inside += f'<i class="{kind}">{escape(text[at : at + length])}</i>'
             at += length
         if inside:
-            title = f"{made.accepted} of {made.drafted} drafted tokens kept"
+            title = tr("{kept} of {all} drafted tokens kept", kept=made.accepted, all=made.drafted)
             out.append(f'<span title="{title}">{inside}</span>')
     return "".join(out)
 
@@ -48,8 +49,9 @@ def _plot(rounds: tuple[Made, ...]) -> str:
     """A bar a depth; the figures stand beside, for whoever cannot see bars."""
     rows = "".join(
         f"<li><span>{depth}</span><progress max='1' value='{kept / tried:.3f}'></progress>"
-        f"<span>{kept / tried:.0%} of {tried}</span></li>"
+        f"<span>{tr('{part} of {all}', part=f'{kept / tried:.0%}', all=tried)}</span></li>"
         for depth, (tried, kept) in enumerate(depths(rounds), 1)
         if tried
     )
-    return f'<h4>Kept, by place in the draft</h4><ol class="depths">{rows}</ol>' if rows else ""
+    title = tr("Kept, by place in the draft")
+    return f'<h4>{title}</h4><ol class="depths">{rows}</ol>' if rows else ""

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Sequence
 
 from app.attachments import Attachment
+from app.words import tr
 from specdec.errors import SettingError
 
 MOST = 20
@@ -50,12 +51,16 @@ class Tray:
                 del self._files[same[0]]
             if len(self._files) >= MOST:
                 raise SettingError(
-                    f"{file.name} was not attached.", f"At most {MOST} files go with a message."
+                    tr("{name} was not attached.", name=file.name),
+                    tr("At most {n} files go with a message.", n=MOST),
                 )
             if _length(self._files) + len(file.text) > MAX_CHARACTERS:
                 raise SettingError(
-                    f"{file.name} was not attached: the files are too long together.",
-                    f"At most {MAX_CHARACTERS:,} characters go with a message.",
+                    tr("{name} was not attached: the files are too long together.", name=file.name),
+                    tr(
+                        "At most {n} characters go with a message.",
+                        n=f"{MAX_CHARACTERS:,}",
+                    ),
                 )
             self._files[next(self._next)] = file
 

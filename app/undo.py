@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from app.words import tr
 from specdec.errors import HistoryError, SpecdecError
 
 WINDOW_S = 12.0
@@ -52,7 +53,7 @@ class Bin:
         with self._lock:
             held = self._held.get(party)
             if held is None:
-                raise HistoryError("It is gone for good: too much time has passed.")
+                raise HistoryError(tr("It is gone for good: too much time has passed."))
             gone, timer = held
             gone.back()
             timer.cancel()

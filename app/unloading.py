@@ -13,6 +13,7 @@ from app.line import Job, Line
 from app.loader import Loader, LoadView
 from app.session import Session
 from app.settings import LONGEST_IDLE, SettingsFile
+from app.words import tr
 from specdec.contract import ChatEngine, Pair
 from specdec.errors import SettingError
 
@@ -52,7 +53,8 @@ class Unloading:
         owner_only(session)
         if minutes is not None and not 1 <= minutes <= LONGEST_IDLE:
             raise SettingError(
-                f"{minutes} minutes are out of range.", f"1 to {LONGEST_IDLE:,}, or empty: never."
+                tr("{minutes} minutes are out of range.", minutes=minutes),
+                tr("1 to {n}, or empty: never.", n=f"{LONGEST_IDLE:,}"),
             )
         saved = self._settings.settings
         if saved.idle_minutes != minutes:

@@ -16,11 +16,14 @@ from app.guests import Guests
 from app.line import Job, Line, watch
 from app.records import StoredMessage
 from app.session import Session
+from app.words import marked, tr
 from specdec.contract import ChatEngine, ErrorInfo, Reply
 from specdec.errors import HistoryError, SpecdecError
 
 KEPT = 500
 """Verdicts remembered, all conversations together; the oldest are forgotten."""
+
+LOAD_IT = marked("Load what wrote it to verify it.")
 
 log = logging.getLogger(__name__)
 
@@ -52,9 +55,9 @@ class Verifier:
         rows = transcript.messages() if transcript else []
         row = next((row for row in rows if row.id == message), None)
         if transcript is None or row is None:
-            raise HistoryError("That reply is gone.", "Reload the page.")
+            raise HistoryError(tr("That reply is gone."), tr("Reload the page."))
         reply = made_by(rows, row)
-        check_loaded(row, self._engine.status().pair, "verify")
+        check_loaded(row, self._engine.status().pair, tr(LOAD_IT))
         self._guests.ask(session.who, turn=False)
         job: Job[Check] = Job(
             "verify",
@@ -117,7 +120,9 @@ class Verifier:
     def _run(self, row: StoredMessage, reply: Reply, job: Job[Check]) -> None:
         job.snapshot = Check("comparing")
         try:
-            check_loaded(row, self._engine.status().pair, "verify")  # a load may have gone before
+            check_loaded(
+                row, self._engine.status().pair, tr(LOAD_IT)
+            )  # a load may have gone before
             job.snapshot = Check("done", comparison=self._engine.verify(reply, job))
         except Exception as error:
             stopped = job.is_set()  # the engine says so by an error

@@ -8,26 +8,27 @@ from typing import Literal
 
 from app.check import Check
 from app.live import Facts, Live
-from specdec.contract import FinishReason, Mode, Phase, Sampling, Status
+from app.words import marked, tr, tr_n
+from specdec.contract import FinishReason, Mode, Pair, Phase, Status
 from specdec.metrics import Metrics
 
 Tone = Literal["on", "plain", "busy", "warn", "bad"]
 
 REASONS: dict[FinishReason, str] = {
     "end": "",
-    "stop": "ended at a stop string",
-    "length": "cut at the token limit",
-    "context": "cut where the context is full",
-    "cancelled": "stopped",
+    "stop": marked("ended at a stop string"),
+    "length": marked("cut at the token limit"),
+    "context": marked("cut where the context is full"),
+    "cancelled": marked("stopped"),
 }
 PHASES = {
-    "starting": "Starting the engine",
-    "fetching": "Fetching",
-    "checking": "Checking",
-    "converting": "Converting",
-    "loading": "Loading",
-    "measuring": "Measuring",
-    "ready": "Ready",
+    "starting": marked("Starting the engine"),
+    "fetching": marked("Fetching"),
+    "checking": marked("Checking"),
+    "converting": marked("Converting"),
+    "loading": marked("Loading"),
+    "measuring": marked("Measuring"),
+    "ready": marked("Ready"),
 }
 
 
@@ -81,20 +82,33 @@ def figures(metrics: Metrics, mode: Mode, writing: bool = False) -> tuple[Figure
         return ()
     speed = number(metrics.tok_s) if metrics.tok_s else "–"
     found = [
-        Figure(speed, "tok/s", "tokens a second after the first round, by the engine's clock"),
-        Figure(seconds(metrics.first_token_s), "to first token", "reading the prompt included"),
+        Figure(speed, "tok/s", tr("tokens a second after the first round, by the engine's clock")),
+        Figure(
+            seconds(metrics.first_token_s), tr("to first token"), tr("reading the prompt included")
+        ),
         Figure(
             f"{metrics.tokens_per_round:.2f}",
-            "tokens a round",
-            f"{metrics.new_tokens} tokens in {metrics.rounds} rounds; the bonus token counts",
+            tr("tokens a round"),
+            tr(
+                "{n} tokens in {rounds} rounds; the bonus token counts",
+                n=metrics.new_tokens,
+                rounds=metrics.rounds,
+            ),
         ),
     ]
     if metrics.drafted:
-        meaning = f"{metrics.accepted} of {metrics.drafted} drafted tokens were kept"
-        found.append(Figure(f"{metrics.acceptance:.0%}", "of drafts kept", meaning))
+        meaning = kept_of(metrics.accepted, metrics.drafted)
+        found.append(Figure(f"{metrics.acceptance:.0%}", tr("of drafts kept"), meaning))
     elif mode == "speculative" and not (writing and metrics.rounds < 2):
-        found.append(Figure("0", "tokens drafted", "speculation proposed nothing in this reply"))
+        found.append(
+            Figure("0", tr("tokens drafted"), tr("speculation proposed nothing in this reply"))
+        )
     return tuple(found)
+
+
+def kept_of(accepted: int, drafted: int) -> str:
+    """How many drafted tokens were kept, in words."""
+    return tr("{kept} of {all} drafted tokens were kept", kept=accepted, all=drafted)
 
 
 def claim(facts: Facts) -> Label | None:
@@ -102,24 +116,32 @@ def claim(facts: Facts) -> Label | None:
     if facts.runner is None:
         return None
     if facts.mode == "standard":
-        return Label("plain decoding", "plain", "one token a round; nothing is drafted")
+        return Label(tr("plain decoding"), "plain", tr("one token a round; nothing is drafted"))
     if facts.rule == "reject":
         return Label(
-            "same law; other words than plain decoding",
+            tr("same law; other words than plain decoding"),
             "plain",
-            "the rule reject draws its own noise; only at temperature 0 is nothing drawn at all",
+            tr(
+                "the rule reject draws its own noise; only at temperature 0 is nothing drawn at all"
+            ),
         )
     if facts.exact:
         return Label(
-            "same words as plain decoding",
+            tr("same words as plain decoding"),
             "on",
-            f"the {facts.runner} runner computes the same numbers with and without drafts; "
-            "the same seed gives the same words",
+            tr(
+                "the {runner} runner computes the same numbers with and without drafts; "
+                "the same seed gives the same words",
+                runner=facts.runner,
+            ),
         )
     return Label(
-        "same law; words may differ at near-ties",
+        tr("same law; words may differ at near-ties"),
         "plain",
-        f"the {facts.runner} runner rounds differently when it checks several tokens at once",
+        tr(
+            "the {runner} runner rounds differently when it checks several tokens at once",
+            runner=facts.runner,
+        ),
     )
 
 
@@ -133,33 +155,38 @@ def apart(gap: float) -> str:
     A negative gap: plain decoding's token scored lower, so a filter kept the other one out.
     """
     if abs(gap) < TIE:
-        return f"a tie within {abs(gap):.2g}"
-    return "at the border of a filter" if gap < 0 else f"their scores are apart by {gap:.2g}"
+        return tr("a tie within {gap}", gap=f"{abs(gap):.2g}")
+    if gap < 0:
+        return tr("at the border of a filter")
+    return tr("their scores are apart by {gap}", gap=f"{gap:.2g}")
 
 
 def check(now: Check) -> Label:
     """What Verify found of a reply, or what it waits for. A stopped one found nothing."""
     if now.error is not None:
-        return Label("not verified", "bad", str(now.error))
+        return Label(tr("not verified"), "bad", str(now.error))
     if now.step == "waiting":
-        ahead = f"{now.position} ahead" if now.position else "next"
-        return Label(f"waiting to be compared ({ahead})", "busy")
+        if now.position:
+            return Label(tr("waiting to be compared ({n} ahead)", n=now.position), "busy")
+        return Label(tr("waiting to be compared (next)"), "busy")
     if now.step == "comparing":
-        return Label("comparing with plain decoding", "busy")
+        return Label(tr("comparing with plain decoding"), "busy")
     found = now.comparison
     if found is None:
-        return Label("comparison stopped", "plain")
+        return Label(tr("comparison stopped"), "plain")
     if found.identical:
-        why = "decoded plainly from an empty cache in the same runner, every token id compared"
-        return Label(f"verified: identical, {found.compared} tokens", "on", why)
+        why = tr("decoded plainly from an empty cache in the same runner, every token id compared")
+        return Label(tr("verified: identical, {n} tokens", n=found.compared), "on", why)
+    words = {"expected": repr(found.expected), "got": repr(found.got)}
+    what = tr("plain decoding says {expected}, here it is {got}", **words)
     gap = "" if found.gap is None else f"; {apart(found.gap)}"
-    what = f"plain decoding says {found.expected!r}, here it is {found.got!r}{gap}"
-    return Label(f"differs at token {found.compared}", "bad", what)
+    return Label(tr("differs at token {n}", n=found.compared), "bad", what + gap)
 
 
 def ending(facts: Facts) -> str:
     """Why the reply ended, where that is not plain."""
-    return REASONS[facts.reason] if facts.reason else ""
+    reason = REASONS[facts.reason] if facts.reason else ""
+    return tr(reason) if reason else ""
 
 
 def remarks(facts: Facts, told: Sequence[str] = ()) -> tuple[str, ...]:
@@ -167,19 +194,24 @@ def remarks(facts: Facts, told: Sequence[str] = ()) -> tuple[str, ...]:
     left_out: tuple[str, ...] = ()
     if facts.dropped_turns:
         count = facts.dropped_turns
-        what = "question and its reply" if count == 1 else f"{count} questions and their replies"
-        left_out = (f"The first {what} did not fit and were left out.",)
+        left_out = (
+            tr_n(
+                "The first question and its reply did not fit and were left out.",
+                "The first {n} questions and their replies did not fit and were left out.",
+                count,
+            ),
+        )
     return (*left_out, *(text for text in facts.notices if text not in told))
 
 
 def phase(at: Phase) -> tuple[str, float | None]:
     """Where a load stands: text, and the share done (None: unknown)."""
     share = at.done / at.total if at.total else None
-    words = [PHASES[at.name]]
+    words = [tr(PHASES[at.name])]
     if at.model and at.name != "starting":
         words[0] += f" {at.model}"
     if at.name == "fetching" and at.total:
-        words.append(f"{size(at.done)} of {size(at.total)}")
+        words.append(tr("{part} of {all}", part=size(at.done), all=size(at.total)))
         if at.rate:
             words.append(f"{size(at.rate)}/s")
     if at.detail:
@@ -191,66 +223,53 @@ def waiting(live: Live) -> tuple[str, float | None]:
     """What a reply without a word is doing, and the share done."""
     if live.stage == "loading" and live.phase is not None:
         text, share = phase(live.phase)
-        return f"{text} · your message is answered when it is ready", share
+        return f"{text} · {tr('your message is answered when it is ready')}", share
     if live.position:
-        ahead = "1 reply is" if live.position == 1 else f"{live.position} replies are"
-        return f"Waiting: {ahead} made before this one", None
+        waits = tr_n(
+            "Waiting: {n} reply is made before this one",
+            "Waiting: {n} replies are made before this one",
+            live.position,
+        )
+        return waits, None
     if live.stage == "reading" and live.prefill[1]:
         done, total = live.prefill
-        return f"Reading the prompt · {done} of {total} tokens", done / total
-    return "Starting", None
+        read = tr("{used} of {all} tokens", used=done, all=total)
+        return f"{tr('Reading the prompt')} · {read}", done / total
+    return tr("Starting"), None
 
 
 def pill(status: Status, at: Phase | None, mode: Mode, last: Facts | None) -> Label:
     """One label for the whole page: is speculation on, and if not, why not."""
     if at is not None:
-        return Label("loading", "busy", phase(at)[0])
+        return Label(tr("loading"), "busy", phase(at)[0])
     if status.state == "unloaded":
-        return Label("unloaded", "plain", "Its memory is free; a message loads it again.")
+        return Label(tr("unloaded"), "plain", tr("Its memory is free; a message loads it again."))
     if status.state == "failed" or (status.pair is None and status.error):
-        return Label("no model", "bad", str(status.error or "The model could not be loaded."))
+        return Label(
+            tr("no model"), "bad", str(status.error or tr("The model could not be loaded."))
+        )
     if status.pair is None:
-        return Label("starting", "busy", "The engine is starting.")
+        return Label(tr("starting"), "busy", tr("The engine is starting."))
     pair = status.pair
     if mode == "standard":
-        return Label("standard", "plain", "Plain decoding, by your choice.")
+        return Label(tr("standard"), "plain", tr("Plain decoding, by your choice."))
     if pair.draft.value == "none":
-        return Label("speculation off", "warn", pair.draft.reason)
+        return Label(tr("speculation off"), "warn", pair.draft.reason)
     if last is not None and last.mode == "standard" and last.notices:
-        return Label("fell back", "warn", last.notices[-1])
+        return Label(tr("fell back"), "warn", last.notices[-1])
     if last is not None and last.mode == "speculative" and last.notices:
         drafted = last.metrics.drafted > 0 or not last.metrics.rounds
-        text = "speculative, with a note" if drafted else "speculation off"
+        text = tr("speculative, with a note") if drafted else tr("speculation off")
         return Label(text, "warn", last.notices[-1])
     if last is not None and last.mode == "speculative" and last.k == 0 and last.metrics.rounds:
         return Label(
-            "nothing drafted: longest draft is 0", "warn", "Raise it under Reply settings, More."
+            tr("nothing drafted: longest draft is 0"),
+            "warn",
+            tr("Raise it under Reply settings, More."),
         )
-    return Label("speculative", "on", f"{pair.target.value} with {pair.draft.value}")
+    return Label(tr("speculative"), "on", with_draft(pair))
 
 
-def effective(sampling: Sampling) -> str:
-    """The settings a reply is drawn with, as they act: off means off."""
-    if sampling.temperature == 0:
-        words = ["temperature 0: always the likeliest token"]
-    else:
-        words = [f"temperature {sampling.temperature:g}"]
-    off: list[str] = []
-    for name, value, neutral in (
-        ("top-k", sampling.top_k, 0),
-        ("top-p", sampling.top_p, 1),
-        ("min-p", sampling.min_p, 0),
-        ("repetition penalty", sampling.repetition_penalty, 1),
-        ("frequency penalty", sampling.frequency_penalty, 0),
-        ("presence penalty", sampling.presence_penalty, 0),
-    ):
-        (off if value == neutral else words).append(
-            name if value == neutral else f"{name} {value:g}"
-        )
-    if off:
-        words.append(f"off: {', '.join(off)}")
-    words.append("a fresh seed each reply" if sampling.seed is None else f"seed {sampling.seed}")
-    words.append(f"up to {sampling.max_tokens:,} tokens")
-    if sampling.stop:
-        words.append(f"stops at {', '.join(map(repr, sampling.stop))}")
-    return " · ".join(words)
+def with_draft(pair: Pair) -> str:
+    """The two models of a pair."""
+    return tr("{target} with {draft}", target=pair.target.value, draft=pair.draft.value)

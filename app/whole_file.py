@@ -7,6 +7,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from app.words import tr
 from specdec.errors import SettingError
 
 
@@ -24,8 +25,8 @@ def write_whole(path: Path, text: str, what: str) -> None:
             raise
     except OSError as error:
         raise SettingError(
-            f"The {what} {path} cannot be written: {error}.",
-            "Check the folder's permissions and free space.",
+            tr("The {what} {path} cannot be written: {error}.", what=what, path=path, error=error),
+            tr("Check the folder's permissions and free space."),
         ) from error
 
 

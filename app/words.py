@@ -1,8 +1,9 @@
 """The page's words in the user's language.
 
-The English text stands where it is shown, inside `tr` or `tr_n`, and is the key of a catalogue
-(gettext's, in `assets/locale`); `scripts/words` gathers all of it in `specdec.pot`, the one file a
-translator starts from. gettext picks the language by LANGUAGE or LANG, and English without one.
+The English text stands where it is shown, inside `tr`, `tr_n` or `marked`, and is the key of a
+catalogue (gettext's, in `assets/locale`); `scripts/words` gathers all of it in `specdec.pot`, the
+one file a translator starts from. gettext picks the language by LANGUAGE or LANG, and English
+without one.
 """
 
 from __future__ import annotations
@@ -24,6 +25,11 @@ def tr(text: str, /, **values: Any) -> str:
 def tr_n(one: str, more: str, n: int, /, **values: Any) -> str:
     """`one` or `more` by the language's rule for `n`, which is the field `{n}` of both."""
     return catalogue().ngettext(one, more, n).format(n=f"{n:,}", **values)
+
+
+def marked(text: str) -> str:
+    """`text` itself, for a table that is read before a language is chosen: `tr` it where shown."""
+    return text
 
 
 @cache

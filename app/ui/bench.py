@@ -79,7 +79,7 @@ def layout() -> BenchTab:
                 min_width=110,
             )
         board = gr.HTML(
-            bench_board.EMPTY, elem_id="bench-board", js_on_load=None, apply_default_css=False
+            bench_board.empty(), elem_id="bench-board", js_on_load=None, apply_default_css=False
         )
     return BenchTab(tab, drafters, kinds, first, tokens, runs, go, stop, board)
 

@@ -97,7 +97,9 @@ def layout() -> Race:
                 scale=0,
                 min_width=110,
             )
-        board = gr.HTML(race_board.EMPTY, elem_id="board", js_on_load=None, apply_default_css=False)
+        board = gr.HTML(
+            race_board.empty(), elem_id="board", js_on_load=None, apply_default_css=False
+        )
         with gr.Row(elem_id="race-on", visible=False) as on:
             message = gr.Textbox(
                 label=tr("Go on: the next message, sent to both lanes"),

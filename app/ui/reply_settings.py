@@ -8,8 +8,8 @@ from typing import Any
 
 import gradio as gr
 
-from app import view
 from app.desk import Options
+from app.effective import effective
 from app.ui import preset_menu
 from app.words import tr
 from specdec.errors import SettingError
@@ -121,7 +121,7 @@ def values_of(options: Options) -> list[Any]:
 
 def effective_html(options: Options) -> str:
     """What the settings come to, in words."""
-    return f"<p class='effective'>{escape(view.effective(options.sampling))}</p>"
+    return f"<p class='effective'>{escape(effective(options.sampling))}</p>"
 
 
 def _number(name: str, value: Any) -> float:

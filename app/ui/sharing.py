@@ -75,7 +75,7 @@ def layout(button: Any) -> Share:
                 limits = tuple(
                     gr.Number(
                         getattr(GuestLimits(), one.name),
-                        label=LIMITS[one.name].capitalize(),
+                        label=tr(LIMITS[one.name]).capitalize(),
                         precision=0,
                         minimum=1,
                     )
@@ -153,7 +153,7 @@ class ShareWiring:
                 yield self.shown(session)
                 last = now
             await asyncio.sleep(EVERY_S)
-        yield {self.parts.strip: share_sheet.ENDED}
+        yield {self.parts.strip: share_sheet.ended()}
 
     def _seen(self, session: Session) -> object:
         if session.role != "owner":

@@ -8,6 +8,7 @@ import pytest
 
 from app import bubbles, pair_sheet, view
 from app.chats import Thread
+from app.effective import effective
 from app.live import Facts, Live, facts_from, facts_of, fold
 from app.markup import Growing
 from app.records import StoredMessage
@@ -182,10 +183,10 @@ def test_phases_show_bytes_and_rate_only_while_fetching() -> None:
 
 
 def test_off_means_off_in_the_effective_settings() -> None:
-    text = view.effective(Sampling())
+    text = effective(Sampling())
     assert text.startswith("temperature 0.7 · off: top-k, top-p, min-p, repetition penalty")
     assert "fresh seed" in text
-    text = view.effective(Sampling(temperature=0, top_k=40, seed=3, max_tokens=9, stop=("END",)))
+    text = effective(Sampling(temperature=0, top_k=40, seed=3, max_tokens=9, stop=("END",)))
     assert "always the likeliest" in text
     assert "top-k 40" in text
     assert "seed 3" in text
