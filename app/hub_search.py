@@ -13,6 +13,8 @@ from specdec.errors import SettingError, SourceError
 
 MOST = 20
 """Results; a longer list says little more."""
+REACH_S = 5.0
+"""Seconds within which a hub that can be reached at all has answered something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +37,21 @@ def ask_hub(query: str) -> list[Found]:
         raise SettingError(
             tr("There is nothing to look for."), tr("Write a name into the search first.")
         )
-    from huggingface_hub import HfApi
+    from huggingface_hub import HfApi, constants
     from huggingface_hub.errors import HTTPError
+    from huggingface_hub.utils import get_session
 
     try:
+        # HfApi asks a host that is not there six times, which takes 24 s
+        get_session().head(constants.ENDPOINT, timeout=REACH_S)
         rows = HfApi().list_models(
             search=query.strip(), sort="downloads", limit=MOST, full=True, fetch_config=True
         )
         return [judged(row) for row in rows]
     except (HTTPError, OSError) as error:
         raise SourceError(
-            "The hub does not answer, so only the models listed here can be searched.",
-            "Try again when the network is there.",
+            tr("The hub does not answer, so only the models listed here can be searched."),
+            tr("Try again when the network is there."),
         ) from error
 
 
@@ -56,13 +61,15 @@ def judged(info: Any) -> Found:
     names = list((info.config or {}).get("architectures") or ())
     why = ""
     if "custom_code" in tags:
-        why = "brings code of its own, which is never run here"
+        why = tr("brings code of its own, which is never run here")
     elif "safetensors" not in tags:
-        why = "no safetensors weights" + ("; add its GGUF file by path" if "gguf" in tags else "")
+        why = tr("no safetensors weights")
+        if "gguf" in tags:
+            why = tr("no safetensors weights; add its GGUF file by path")
     elif names and not any(str(name).endswith("ForCausalLM") for name in names):
-        why = f"not a model that writes text ({names[0]})"
+        why = tr("not a model that writes text ({name})", name=names[0])
     elif not info.sha:
-        why = "the hub names no revision to pin"
+        why = tr("the hub names no revision to pin")
     licence = next((t.removeprefix("license:") for t in tags if t.startswith("license:")), "")
     return Found(info.id, info.sha or "", bool(info.gated), licence, why)
 

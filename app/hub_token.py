@@ -49,12 +49,12 @@ def keep(token: str) -> None:
         status = getattr(getattr(error, "response", None), "status_code", None)
         if status in (401, 403) or isinstance(error, ValueError):
             raise SourceError(
-                "The hub does not accept this token.",
-                "Make one with read access at https://huggingface.co/settings/tokens.",
+                tr("The hub does not accept this token."),
+                tr("Make one with read access at https://huggingface.co/settings/tokens."),
             ) from None
         raise SourceError(
-            "The hub does not answer: the token was not checked and is not kept.",
-            "Try again when the network is there.",
+            tr("The hub does not answer: the token was not checked and is not kept."),
+            tr("Try again when the network is there."),
         ) from None
 
 

@@ -80,18 +80,28 @@ class ModelShelf:
         owner_only(session)
         entry = self.entry(model)
         if self.offline and entry.gguf is None:
-            raise SourceError("The program was started with --offline.", "Start without it.")
+            raise SourceError(
+                tr("The program was started with --offline."), tr("Start without it.")
+            )
         if entry.gated and not hub_token.known():
             page = page_of(entry.repo or "")
             raise SourceError(
-                f"{entry.name} is gated: its licence must be accepted with a hub account.",
-                f"Ask for access at {page}, then give a token under Access.",
+                tr(
+                    "{name} is gated: its licence must be accepted with a hub account.",
+                    name=entry.name,
+                ),
+                tr("Ask for access at {page}, then give a token under Access.", page=page),
             )
         need = self._least(entry) - files.total(self.store.downloads(entry))
         if need > (free := self.disk_free()):
             raise SourceError(
-                f"{entry.name} needs {size_text(need)} of disk, {size_text(free)} free.",
-                f"Free some space for {self.data_dir}.",
+                tr(
+                    "{name} needs {need} of disk, {free} free.",
+                    name=entry.name,
+                    need=size_text(need),
+                    free=size_text(free),
+                ),
+                tr("Free some space for {data_dir}.", data_dir=self.data_dir),
             )
         self.queue.put(entry.id, "fetch", then)
 
@@ -124,11 +134,13 @@ class ModelShelf:
         owner_only(session)
         entry = self.entry(model)
         if entry.id in self._loaded():
-            raise SourceError(f"{entry.name} is loaded.", "Unload it first, then delete it.")
+            raise SourceError(
+                tr("{name} is loaded.", name=entry.name), tr("Unload it first, then delete it.")
+            )
         if entry.folder is not None or not self.store.folder(entry).is_dir():
             raise SourceError(
-                f"The files of {entry.name} are not in this program's folder.",
-                "They are left alone: other programs may use them.",
+                tr("The files of {name} are not in this program's folder.", name=entry.name),
+                tr("They are left alone: other programs may use them."),
             )
         self.queue.drop(entry.id)
         size = files.total(self.store.folder(entry)) + files.total(self.store.downloads(entry))
@@ -151,7 +163,9 @@ class ModelShelf:
         """See `hub_search.ask_hub`. Raises SettingError for a guest, SourceError when offline."""
         owner_only(session)
         if self.offline:
-            raise SourceError("The program was started with --offline.", "Start without it.")
+            raise SourceError(
+                tr("The program was started with --offline."), tr("Start without it.")
+            )
         self._found = {found.repo: found for found in ask_hub(query)}
         return list(self._found.values())
 
@@ -171,7 +185,7 @@ class ModelShelf:
         """Take one of the user's own off the list. Raises SourceError for the loaded one."""
         owner_only(session)
         if self.entry(model).id in self._loaded():
-            raise SourceError(f"{model} is loaded.", "Unload it first.")
+            raise SourceError(tr("{model} is loaded.", model=model), tr("Unload it first."))
         self.queue.drop(model)
         take_off(self.data_dir, model)
 

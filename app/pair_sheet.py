@@ -111,16 +111,17 @@ def _drafts(pair: Pair, known: Mapping[str, Record]) -> str:
     if not pair.drafts:
         return ""
     rank = list(VERDICTS)
+    read, gain = tr("Bytes read a step"), tr("Gain")
     body = "".join(
         f'<tr class="{o.verdict}" data-id="{escape(o.id)}" data-title="{escape(o.name)}">'
         f'<th scope="row">{escape(o.name)}</th>'
         f'<td><span class="verdict-{o.verdict}">{tr(VERDICTS[o.verdict])}</span></td>'
-        f"<td>{_bytes(o)}</td>"
-        f"<td>{escape(told(o, pair, known))}</td>"
+        f'<td data-name="{read}">{_bytes(o)}</td>'
+        f'<td data-name="{gain}">{escape(told(o, pair, known))}</td>'
         f"<td>{escape(o.reason)}</td><td>{_take(o)}</td></tr>"
         for o in sorted(pair.drafts, key=lambda o: rank.index(o.verdict))
     )
-    columns = (tr("Draft"), tr("Verdict"), tr("Bytes read a step"), tr("Gain"), tr("Reason"), "")
+    columns = (tr("Draft"), tr("Verdict"), read, gain, tr("Reason"), "")
     return _table(tr("Candidates for the draft"), columns, body)
 
 

@@ -1,6 +1,7 @@
 """A tunnel through gradio's servers, with a deadline. Knows nothing of the page behind it."""
 
 from __future__ import annotations
+from app.words import tr
 
 import secrets
 import threading
@@ -59,11 +60,16 @@ def open_tunnel(
     late.set()  # before closing: a tunnel that opens from here on is closed by the worker
     close_tunnels(to[1])
     if isinstance(found, str) or unwanted.is_set():
-        raise SourceError("The link is not wanted any more.")
+        raise SourceError(tr("The link is not wanted any more."))
     reason = found.__cause__ or found
     raise SourceError(
-        f"No public link: {found} ({type(reason).__name__}: {reason}).",
-        "This machine's own address goes on working; share again with a network.",
+        tr(
+            "No public link: {found} ({name}: {reason}).",
+            found=found,
+            name=type(reason).__name__,
+            reason=reason,
+        ),
+        tr("This machine's own address goes on working; share again with a network."),
     )
 
 

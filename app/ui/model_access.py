@@ -51,8 +51,8 @@ def layout() -> Access:
             "", label=tr("Access token"), type="password", elem_id="token", max_lines=1
         )
         with gr.Row():
-            keep = gr.Button(tr("Keep token"), elem_id="token-keep", scale=0, min_width=110)
-            remove = gr.Button(tr("Remove token"), elem_id="token-remove", scale=0, min_width=110)
+            keep = gr.Button(tr("Keep token"), elem_id="token-keep", scale=0, min_width=150)
+            remove = gr.Button(tr("Remove token"), elem_id="token-remove", scale=0, min_width=170)
     return Access(state, token, keep, remove, path, add, told)
 
 

@@ -18,6 +18,7 @@ from specdec.contract import (
     Cancel,
     ChatRequest,
     Comparison,
+    DraftOption,
     ErrorInfo,
     Event,
     Failed,
@@ -72,6 +73,7 @@ class Script:
     exact: bool = True
     runner: str = "static"
     dropped_turns: int = 0
+    drafts: tuple[DraftOption, ...] = ()  # more candidates for the draft
     hold: threading.Event | None = None  # replies wait here after their first round
 
 
@@ -126,6 +128,7 @@ class FakeEngine:
                 yield Failed(error)
                 return
         pair = make_pair(name, draft or "ngram", self.script.runner, self.script.exact)
+        pair = replace(pair, drafts=(*pair.drafts, *self.script.drafts))
         self._status = Status("ready", pair, versions={"fake": "1"})
         yield Loaded(pair)
 

@@ -119,6 +119,7 @@ class FakeHub:
     cuts: int = 1_000_000  # how often it does
     hold_after: int | None = None  # bytes of a body before it waits for `go`
     go: threading.Event = field(default_factory=threading.Event)
+    slow: bool = False  # a search is answered when `go` is set
     token: str = ""  # the one that is known
     asked: list[tuple[str, str, str | None]] = field(default_factory=list)  # path, token, range
     found: list[dict[str, Any]] = field(default_factory=list)  # what a search finds
@@ -170,10 +171,13 @@ def serve(hub: FakeHub) -> Iterator[FakeHub]:
                 who = {"name": "me", "auth": {"accessToken": {"displayName": "mine"}}}
                 return self._send(200, json.dumps(who).encode(), {})
             if self.path.startswith("/api/models?"):
+                if hub.slow:
+                    hub.go.wait(30)
                 return self._send(200, json.dumps(hub.found).encode(), {})
-            if hub.gated or hub.missing:
-                code = "GatedRepo" if hub.gated else "RepoNotFound"
-                return self._send(403 if hub.gated else 404, b"no", {"X-Error-Code": code})
+            closed = hub.gated and self.headers.get("Authorization") != f"Bearer {hub.token}"
+            if closed or hub.missing:
+                code = "GatedRepo" if closed else "RepoNotFound"
+                return self._send(403 if closed else 404, b"no", {"X-Error-Code": code})
             if self.path.startswith("/api/models/"):
                 return self._send(200, hub.info(), {"Content-Type": "application/json"})
             data = hub.files[self.path.rsplit("/", 1)[1]]
