@@ -1,7 +1,6 @@
 """A tunnel through gradio's servers, with a deadline. Knows nothing of the page behind it."""
 
 from __future__ import annotations
-from app.words import tr
 
 import secrets
 import threading
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 
 from gradio import networking, tunneling
 
+from app.words import tr
 from specdec.errors import SourceError
 
 DEADLINE_S = 45.0
