@@ -155,7 +155,8 @@ class LibraryWiring:
         if session.role != "owner":
             return
         if session.key in self._watching:
-            yield await asyncio.to_thread(self._shown, session, query)
+            async for update in self._settled(session, query):
+                yield update
             return
         self._watching.add(session.key)
         try:
@@ -165,14 +166,29 @@ class LibraryWiring:
             self._watching.discard(session.key)
         async for update in self.loading(session, mode):
             yield update
-        yield await asyncio.to_thread(self._shown, session, query)
+        async for update in self._settled(session, query):
+            yield update
+
+    async def _settled(self, session: Session, query: str) -> AsyncIterator[Update]:
+        """How things stand, and again where they changed meanwhile: another handler of the tab may
+        have shown that before this one was sent.
+        """
+        shown: Any = None
+        while (now := self._state()) != shown:
+            shown = now
+            yield await asyncio.to_thread(self._shown, session, query)
+
+    def _state(self) -> Any:
+        tasks = self.models.queue.tasks()
+        states = {model: (task.work, task.state) for model, task in tasks.items()}
+        return states, self.controller.status().pair
 
     async def _follow(self, session: Session, query: str) -> AsyncIterator[Update]:
         states: Any = None
         line = ""
         while True:
             tasks = self.models.queue.tasks()
-            now = {model: (task.work, task.state) for model, task in tasks.items()}
+            now = self._state()
             if now != states:
                 states = now
                 yield await asyncio.to_thread(self._shown, session, query)

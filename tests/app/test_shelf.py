@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import psutil
 import pytest
 
 from app.model_row import narrowed
+from app.session import Session
+from app.ui.model_library import LibraryWiring
 from specdec.errors import SettingError, SourceError, UnknownModelError
-from tests.app.desk_kit import finish, until
+from tests.app.desk_kit import Kit, finish, until
 from tests.app.shelf_kit import HELD, ShelfKit, shelf_kit
 
 
@@ -192,3 +196,26 @@ def test_the_list_narrows_to_every_word(at: ShelfKit) -> None:
     assert found == ["qwen3-0.6b"]
     assert narrowed(rows, "  ") == rows
     assert at.hub.asked == []  # a list asks nobody
+
+
+def test_what_changes_while_the_list_is_shown_is_shown_again(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the page keeps the older of two lists, which two handlers of a tab drew at once."""
+    wiring = LibraryWiring(kit.controller, cast(Any, None), cast(Any, None))
+    drawn: list[object] = []
+
+    def shown(session: Session, query: str) -> dict[str, object]:
+        drawn.append(kit.controller.status().pair)
+        kit.controller.start()
+        until(lambda: kit.controller.status().pair)
+        return {"list": drawn[-1]}
+
+    monkeypatch.setattr(wiring, "_shown", shown)
+
+    async def said() -> list[dict[str, object]]:
+        return [update async for update in wiring._settled(kit.owner(), "")]
+
+    first, last = asyncio.run(said())
+    assert first["list"] is None
+    assert last["list"] is kit.controller.status().pair is not None

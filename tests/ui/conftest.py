@@ -17,6 +17,7 @@ from app.server import Server, make_site
 from app.ui import page
 from tests.app.desk_kit import Kit
 from tests.app.fake_engine import Script
+from tests.ui.screens import WIDE, Screen
 
 CHROMIUM = "/usr/bin/chromium"
 LOGINS = (Login("me", "secret-pass", "owner"), Login("you", "visitor-pass", "guest"))
@@ -73,8 +74,12 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def context(browser: Browser) -> Iterator[BrowserContext]:
-    context = browser.new_context(viewport={"width": 1440, "height": 900})
+def context(browser: Browser, request: pytest.FixtureRequest) -> Iterator[BrowserContext]:
+    """On a wide light screen, unless a test asks for others by `screens.on_both_screens`."""
+    screen: Screen = getattr(request, "param", WIDE)
+    context = browser.new_context(
+        viewport={"width": screen.width, "height": screen.height}, color_scheme=screen.scheme
+    )
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     context.set_default_timeout(20_000)
     yield context

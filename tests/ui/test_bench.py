@@ -9,11 +9,13 @@ from playwright.sync_api import Page, expect
 
 from tests.app.desk_kit import held
 from tests.app.fake_engine import Script
+from tests.ui.screens import on_both_screens
 from tests.ui.steps import Serve, ready, visit
 
 pytestmark = pytest.mark.ui
 
 
+@on_both_screens
 def test_a_benchmark_outlives_a_reload_and_stop_brings_the_pair_back(
     serve: Serve, tab: Page
 ) -> None:

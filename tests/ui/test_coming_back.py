@@ -46,6 +46,23 @@ def test_a_tab_closed_in_mid_answer_loses_nothing(serve: Serve, tab: Page) -> No
     expect(other.locator("#thread .turn.user")).to_contain_text("hello")
 
 
+def test_a_hidden_tab_shows_all_of_it_on_return(serve: Serve, tab: Page) -> None:
+    """B17: a browser freezes a tab in the background, so nothing of the page runs meanwhile."""
+    served = serve()
+    go = held(served.kit)
+    visit(tab, served)
+    send(tab, "hello")
+    expect(tab.locator("#live .writing")).to_be_visible()
+    browser = tab.context.new_cdp_session(tab)
+    browser.send("Page.setWebLifecycleState", {"state": "frozen"})
+    go.set()
+    chat = served.kit.history.conversations()[0].id
+    until(lambda: served.kit.history.messages(chat)[-1].state == "complete", 20)
+    browser.send("Page.setWebLifecycleState", {"state": "active"})
+    settled(tab)
+    expect(tab.locator("#thread .turn.reply")).to_contain_text("Every round keeps at least one")
+
+
 @pytest.mark.parametrize("way", ["reload", "open"])
 def test_a_reply_that_ends_while_its_turns_are_drawn_is_shown(
     serve: Serve, tab: Page, way: str

@@ -14,6 +14,7 @@ from specdec.contract import DraftOption
 from tests.app.desk_kit import until
 from tests.app.fake_engine import Script
 from tests.ui.hub_kit import HELD, ROW, TOKEN, all_models, found, small_hub
+from tests.ui.screens import on_both_screens
 from tests.ui.steps import Serve, ready, send, settled, visit
 
 pytestmark = pytest.mark.ui
@@ -155,6 +156,7 @@ def test_a_gated_model_comes_with_a_token_that_is_never_shown(
     assert not [file for file in written if TOKEN.encode() in file.read_bytes()]
 
 
+@on_both_screens
 def test_a_folder_is_added_by_its_path_and_what_is_none_is_said(
     serve: Serve, tab: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,11 +13,13 @@ from app.session import Session
 from specdec.contract import ErrorInfo
 from tests.app.desk_kit import until
 from tests.app.fake_engine import Script
+from tests.ui.screens import on_both_screens
 from tests.ui.steps import Serve, ready, send, settled, visit
 
 pytestmark = pytest.mark.ui
 
 
+@on_both_screens
 def test_a_message_is_answered_with_figures(serve: Serve, tab: Page) -> None:
     served = serve(Script(token_s=0.01))
     visit(tab, served)
@@ -71,6 +73,7 @@ def test_nothing_can_be_touched_before_the_kept_values_are_there(serve: Serve, t
     expect(tab.locator("#message textarea")).to_be_focused()
 
 
+@on_both_screens
 def test_stop_keeps_what_was_written(serve: Serve, tab: Page) -> None:
     served = serve(Script(token_s=0.05, reply="word " * 2000))
     visit(tab, served)
@@ -118,6 +121,7 @@ def test_conversations_are_listed_opened_and_deleted(serve: Serve, tab: Page) ->
     expect(tab.locator("#thread .turn.user")).to_contain_text("first question")
 
 
+@on_both_screens
 def test_edit_regenerate_and_copy(serve: Serve, tab: Page) -> None:
     served = serve()
     visit(tab, served)
@@ -155,6 +159,7 @@ def test_a_failure_in_mid_answer_is_one_clear_line_and_a_way_on(serve: Serve, ta
     settled(tab)
 
 
+@on_both_screens
 def test_race_shows_both_lanes_and_compares(serve: Serve, tab: Page) -> None:
     served = serve(Script(token_s=0.01))
     visit(tab, served)
@@ -170,6 +175,7 @@ def test_race_shows_both_lanes_and_compares(serve: Serve, tab: Page) -> None:
     expect(tab.locator(".verdict .differ")).to_contain_text("Differs at token 6")
 
 
+@on_both_screens
 def test_models_shows_reasons_and_a_failed_load_keeps_the_conversation(
     serve: Serve, tab: Page
 ) -> None:

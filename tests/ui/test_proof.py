@@ -13,11 +13,13 @@ from app.session import Session
 from specdec.contract import Cancel, Comparison, Reply
 from specdec.errors import EngineError
 from tests.app.fake_engine import Script
+from tests.ui.screens import on_both_screens
 from tests.ui.steps import Serve, send, settled, visit
 
 pytestmark = pytest.mark.ui
 
 
+@on_both_screens
 def test_a_reply_is_verified_by_a_button_and_what_differs_is_named(serve: Serve, tab: Page) -> None:
     served = serve(Script(token_s=0.005))
     visit(tab, served)
@@ -72,6 +74,7 @@ def test_a_comparison_outlives_a_reload_and_can_be_stopped(
     expect(reply.locator(".check.on")).to_contain_text("verified: identical")
 
 
+@on_both_screens
 def test_tokens_are_shown_and_the_context_meter_fills(serve: Serve, tab: Page) -> None:
     served = serve(Script(token_s=0.005))
     visit(tab, served)

@@ -13,6 +13,7 @@ from app import words
 from specdec import prompt_sets
 from specdec.pairing import WITHOUT_FILES
 from tests.app.desk_kit import Kit
+from tests.app.fake_engine import Script
 from tests.ui.steps import Serve, ready, send, settled, visit
 
 NOT_OURS = re.compile(
@@ -85,7 +86,7 @@ def test_no_english_is_left_in_another_language(
     serve: Serve, tab: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(words, "catalogue", Pseudo)
-    served = serve()
+    served = serve(Script(reply="⟦done⟧\n\n```python\nx = 1\n```\n"))
     visit(tab, served)
     ready(tab)
     known = data(served.kit)
