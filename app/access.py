@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from app.words import tr
+from app.words import tr, tr_n
 from specdec.errors import BusyError
 
 AccessRole = Literal["owner", "guest"]
@@ -178,11 +178,12 @@ class Access:
 
     def _check_room(self) -> None:
         if self._most is not None and self._here() >= self._most:
-            guests = "1 guest is" if self._most == 1 else f"{self._most} guests are"
-            raise BusyError(
-                tr("There is no room: {n} here already.", n=guests),
-                tr("Try again later."),
+            full = tr_n(
+                "There is no room: {n} guest is here already.",
+                "There is no room: {n} guests are here already.",
+                self._most,
             )
+            raise BusyError(full, tr("Try again later."))
 
     def _spend(self, name: str) -> None:
         left, then = self._attempts.get(name, (float(ATTEMPTS), self._clock()))

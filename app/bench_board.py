@@ -129,7 +129,7 @@ def _table(rows: Sequence[Row]) -> str:
     body = "".join(
         f'<tr><th scope="row">{escape(row.kind)}</th>'
         + "".join(
-            f'<td data-name="{tr(label)}">{escape(text)}</td>'
+            f'<td data-name="{escape(tr(label))}">{escape(text)}</td>'
             for label, text in zip(HEAD[1:], _cells(row), strict=True)
         )
         + "</tr>"

@@ -85,7 +85,7 @@ class Bench:
         names = self._contenders(drafter)
         turns = [("", 0, 0, self._shortest()), *self._plan.turns()]  # the first warms up
         for number, (kind, place, run, text) in enumerate(turns):
-            said = f"{kind} {place + 1}" if number else "warming up"
+            said = f"{kind} {place + 1}" if number else tr("warming up")
             left = self._pace.left(self._plan.steps - view.step)
             view = replace(view, doing=f"{public(drafter)}: {said}", left_s=left)
             yield view
@@ -125,7 +125,9 @@ class Bench:
                 yield view
             self._pace.loads.append(self._clock() - began)
         if pair is not None and drafter not in (pair.draft.value, NONE):
-            error = ErrorInfo("LoadError", f"It cannot draft here: {pair.draft.reason}.")
+            error = ErrorInfo(
+                "LoadError", tr("It cannot draft here: {why}.", why=pair.draft.reason)
+            )
         view = replace(view, phase=None, stopped=self._cancel.is_set())
         return view, Part(drafter, pair, (), error)
 

@@ -230,8 +230,8 @@ def meter(used: int, context: int) -> str:
 
 def error(info: ErrorInfo) -> str:
     """One clear line and the way on."""
-    hint = f" <span>{escape(info.hint)}</span>" if info.hint else ""
-    return f'<p class="error" role="alert"><b>{escape(info.message)}</b>{hint}</p>'
+    hint = f" <span>{escape(tr(info.hint))}</span>" if info.hint else ""
+    return f'<p class="error" role="alert"><b>{escape(tr(info.message))}</b>{hint}</p>'
 
 
 def progress(text: str, share: float | None) -> str:

@@ -88,4 +88,8 @@ def _set_aside(path: Path, error: Exception) -> str:
         source = path.with_name(path.name + suffix)
         if source.exists():
             source.rename(aside.with_name(aside.name + suffix))
-    return f"The history file was damaged ({error}). It is kept as {aside}; a new one was begun."
+    return tr(
+        "The history file was damaged ({error}). It is kept as {path}; a new one was begun.",
+        error=error,
+        path=aside,
+    )

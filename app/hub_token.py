@@ -8,10 +8,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from app.words import tr
+from app.words import marked, tr
 from specdec.errors import SettingError, SourceError
 
-PLACE = "huggingface_hub's own file in your home folder, which other programs of yours use too"
+PLACE = marked(
+    "huggingface_hub's own file in your home folder, which other programs of yours use too"
+)
 
 
 def known() -> bool:

@@ -126,12 +126,12 @@ def read_saved(text: str | bytes) -> Saved:
         return Saved.model_validate_json(text)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"])) or "the file"
+        place = ".".join(map(str, first["loc"])) or tr("the file")
         raise SettingError(
             tr(
-                "This is no conversation saved by this program: {place}: {name}.",
+                "This is no conversation saved by this program: {place}: {why}.",
                 place=place,
-                name=first["msg"],
+                why=first["msg"],
             ),
             tr("Choose a .json file that was saved from the list of conversations."),
         ) from error

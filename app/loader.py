@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from app.line import Job
 from app.settings import SettingsFile
+from app.words import marked
 from specdec.contract import (
     Cancel,
     ChatEngine,
@@ -148,7 +149,11 @@ class Loader:
             job.snapshot = replace(job.snapshot, notice=str(error))
 
 
-SUPERSEDED = ErrorInfo("EngineError", "Another model was chosen.", "That one is loaded instead.")
+SUPERSEDED = ErrorInfo(
+    "EngineError", marked("Another model was chosen."), marked("That one is loaded instead.")
+)
 _VANISHED = ErrorInfo(
-    "EngineError", "The engine stopped while loading.", "Load again, or choose a smaller model."
+    "EngineError",
+    marked("The engine stopped while loading."),
+    marked("Load again, or choose a smaller model."),
 )

@@ -111,7 +111,7 @@ def _drafts(pair: Pair, known: Mapping[str, Record]) -> str:
     if not pair.drafts:
         return ""
     rank = list(VERDICTS)
-    read, gain = tr("Bytes read a step"), tr("Gain")
+    read, gain = escape(tr("Bytes read a step")), escape(tr("Gain"))
     body = "".join(
         f'<tr class="{o.verdict}" data-id="{escape(o.id)}" data-title="{escape(o.name)}">'
         f'<th scope="row">{escape(o.name)}</th>'

@@ -79,9 +79,9 @@ def read_presets(text: str | bytes) -> tuple[Preset, ...]:
 def where(error: ValidationError) -> str:
     """The first fault, with its place."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    place = ".".join(map(str, first["loc"])) or "the file"
+    place = ".".join(map(str, first["loc"])) or tr("the file")
     if place == "version":
-        return "version: it was written by another version of this program"
+        return tr("version: it was written by another version of this program")
     return f"{place}: {first['msg']}"
 
 
@@ -130,4 +130,6 @@ class PresetFile:
             self.notice = f"{said} {tr('Kept as {path}.', path=set_aside(self.path))}"
         except OSError as problem:
             self._in_the_way = True
-            self.notice = f"{said} {self.path} cannot be moved: {problem}."
+            self.notice = (
+                f"{said} {tr('{path} cannot be moved: {why}.', path=self.path, why=problem)}"
+            )

@@ -14,7 +14,7 @@ from app.desk import Options
 from app.preset_file import FIRST, Change, Preset, PresetFile, read_presets, where
 from app.session import Session
 from app.settings import SamplingSettings
-from app.words import tr
+from app.words import marked, tr
 from specdec.errors import SettingError
 
 BUILT_IN = (
@@ -24,11 +24,16 @@ BUILT_IN = (
 )
 """They leave the system prompt alone, and cannot be changed or deleted."""
 WORDS = {
-    "top_k": "top-k",
-    "top_p": "top-p",
-    "min_p": "min-p",
-    "max_tokens": "most tokens",
-    "stop": "stop strings",
+    "top_k": marked("top-k"),
+    "top_p": marked("top-p"),
+    "min_p": marked("min-p"),
+    "repetition_penalty": marked("repetition penalty"),
+    "frequency_penalty": marked("frequency penalty"),
+    "presence_penalty": marked("presence penalty"),
+    "max_tokens": marked("most tokens"),
+    "temperature": marked("temperature"),
+    "seed": marked("seed"),
+    "stop": marked("stop strings"),
 }
 
 
@@ -161,11 +166,11 @@ def applied(preset: Preset, now: Options) -> Options:
 def differences(preset: Preset, now: Options) -> list[str]:
     """What is set otherwise than the preset says, in words."""
     wanted = applied(preset, now)
-    found = ["system prompt"] if wanted.system != now.system else []
+    found = [tr("system prompt")] if wanted.system != now.system else []
     ours, theirs = asdict(now.sampling), asdict(wanted.sampling)
-    found += [WORDS.get(n, n.replace("_", " ")) for n in ours if ours[n] != theirs[n]]
-    found += ["rule"] if wanted.rule != now.rule else []
-    return found + (["longest draft"] if wanted.k != now.k else [])
+    found += [tr(WORDS[n]) for n in ours if ours[n] != theirs[n]]
+    found += [tr("rule")] if wanted.rule != now.rule else []
+    return found + ([tr("longest draft")] if wanted.k != now.k else [])
 
 
 def is_built_in(name: str) -> bool:

@@ -15,6 +15,7 @@ from app.line import Job
 from app.live import Live, facts_of, fold
 from app.loader import Loader
 from app.transcript import Transcript
+from app.words import marked, tr
 from specdec.contract import Cancel, ChatEngine, ChatRequest, ErrorInfo, Failed, Notice, Pair, Phase
 from specdec.errors import SpecdecError
 
@@ -82,8 +83,8 @@ def run(
     if live.stage != "done":
         gone = ErrorInfo(
             "EngineError",
-            "The engine stopped in the middle of the reply.",
-            "Send the message again: the engine starts anew.",
+            marked("The engine stopped in the middle of the reply."),
+            marked("Send the message again: the engine starts anew."),
         )
         yield fold(live, Failed(gone))
 
@@ -126,7 +127,7 @@ def _save(engine: ChatEngine, request: ChatRequest, place: Place, job: Job[Live]
             row,
         )
     except SpecdecError as error:
-        text = f"This reply could not be stored. {error}"
+        text = f"{tr('This reply could not be stored.')} {error}"
         if text not in live.notices:
             job.snapshot = fold(live, Notice(text))
 

@@ -14,7 +14,7 @@ from app.desk import MAX_MESSAGE, Options
 from app.loader import Loader
 from app.race import Outcome, RaceView, race
 from app.race_prompts import Prompt
-from app.words import tr
+from app.words import marked, tr
 from specdec.contract import Cancel, ChatEngine, ErrorInfo, Mode, Pair
 from specdec.errors import SettingError
 from specdec.metrics import Metrics
@@ -23,7 +23,9 @@ MOST_RUNS = 20
 MOST_RACES = 100
 """More would be a benchmark: there is a tab for that."""
 CHANGED = ErrorInfo(
-    "SettingError", "Another model was loaded meanwhile.", "What was measured before it is kept."
+    "SettingError",
+    marked("Another model was loaded meanwhile."),
+    marked("What was measured before it is kept."),
 )
 
 

@@ -167,7 +167,7 @@ def _row(series: SeriesView, number: int, ran: Ran) -> str:
         _said(outcome),
     )
     named = zip(cells, COLUMNS[1:], strict=True)
-    inside = "".join(f'<td data-name="{tr(name)}">{text}</td>' for text, name in named)
+    inside = "".join(f'<td data-name="{escape(tr(name))}">{text}</td>' for text, name in named)
     more = ""
     if outcome.difference is not None:
         more = f'<tr class="more"><td colspan="7">{race_board.words(outcome)}</td></tr>'

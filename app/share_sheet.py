@@ -5,12 +5,13 @@ Pure; knows no gradio.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from html import escape
 
 from app.bubbles import error
 from app.guests import GuestLimits
 from app.sharing import ShareView
-from app.words import marked, tr, tr_n
+from app.words import english, marked, tr, tr_n
 
 WARNING = (
     marked("Anyone who has the link and the password can chat with the model on this computer."),
@@ -71,19 +72,20 @@ def printed(view: ShareView) -> str:
         f"Login for guests: {view.login.user} / {view.login.password}",
         f"For other programs, by that link: {view.link}/v1, API key {view.key}",
         *WARNING,
-        f"{left(view.left)}; it ends with this program, or when you end it on the page.",
+        f"{left(view.left, english)}; it ends with this program, or when you end it on the page.",
     ]
     return "\n".join(lines)
 
 
-def left(seconds: float) -> str:
-    """7 h 59 min left; the last minute is named as such."""
+def left(seconds: float, say: Callable[..., str] = tr) -> str:
+    """7 h 59 min left; the last minute is named as such. `say` puts it into a language."""
     hours, minutes = divmod(int(seconds // 60), 60)
     if not hours:
-        return tr("{minutes} min left", minutes=minutes) if minutes else tr("under a minute left")
+        short = marked("under a minute left")
+        return say(marked("{minutes} min left"), minutes=minutes) if minutes else say(short)
     if not minutes:
-        return tr("{hours} h left", hours=hours)
-    return tr("{hours} h {minutes} min left", hours=hours, minutes=minutes)
+        return say(marked("{hours} h left"), hours=hours)
+    return say(marked("{hours} h {minutes} min left"), hours=hours, minutes=minutes)
 
 
 def people(count: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from app.words import marked
 from specdec.bench.sample import Reply
 from specdec.contract import (
     Cancel,
@@ -17,7 +18,9 @@ from specdec.contract import (
 )
 from specdec.metrics import Metrics
 
-VANISHED = ErrorInfo("EngineError", "The engine stopped in the middle of a reply.", "Run it again.")
+VANISHED = ErrorInfo(
+    "EngineError", marked("The engine stopped in the middle of a reply."), marked("Run it again.")
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,13 +18,18 @@ LOCALE = Path(__file__).resolve().parents[1] / "assets" / "locale"
 
 def tr(text: str, /, **values: Any) -> str:
     """`text` in the user's language, with its `{name}` fields filled in."""
-    there = catalogue().gettext(text)
+    there = catalogue().gettext(text) if text else ""  # gettext keeps its header under ""
     return there.format(**values) if values else there
 
 
 def tr_n(one: str, more: str, n: int, /, **values: Any) -> str:
     """`one` or `more` by the language's rule for `n`, which is the field `{n}` of both."""
     return catalogue().ngettext(one, more, n).format(n=f"{n:,}", **values)
+
+
+def english(text: str, /, **values: Any) -> str:
+    """What `tr` says in English, for the terminal."""
+    return text.format(**values) if values else text
 
 
 def marked(text: str) -> str:

@@ -61,7 +61,7 @@ def _about() -> str:
         "Ask for access on the model's page, then make a token with read access at {page}. "
         "It is kept in {place}.",
         page=TOKENS,
-        place=escape(hub_token.PLACE),
+        place=escape(tr(hub_token.PLACE)),
     )
 
 

@@ -12,6 +12,7 @@ from app.live import Facts, facts_from
 from app.security import role_of
 from app.session import Session
 from app.view import pill as pill_label
+from app.words import tr
 from specdec.contract import Mode
 from specdec.errors import SpecdecError
 
@@ -24,7 +25,8 @@ def session_of(controller: Controller, request: gr.Request) -> Session:
 
 def said(error: SpecdecError) -> str:
     """An error a handler met, as the notice line."""
-    return f'<p class="error" role="alert"><b>{escape(error.message)}</b> {escape(error.hint)}</p>'
+    message, hint = escape(tr(error.message)), escape(tr(error.hint))
+    return f'<p class="error" role="alert"><b>{message}</b> {hint}</p>'
 
 
 def last_facts(controller: Controller, session: Session) -> Facts | None:
