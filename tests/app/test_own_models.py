@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from huggingface_hub import constants
 
+from app import hub_search
 from app.hub_search import judged
 from app.ui.hub_finder import found_html
-from specdec.errors import SettingError, SpecdecError
+from specdec.errors import SettingError, SourceError, SpecdecError
 from specdec.registry import load_registry
 from tests.app.shelf_kit import ShelfKit, shelf_kit
 from tests.specdec.store_kit import model_folder
@@ -121,3 +124,21 @@ def test_a_guest_may_do_nothing_of_it(at: ShelfKit, act: Callable[..., object]) 
     with pytest.raises(SettingError, match="guest"):
         act(at.shelf, at.kit.guest())
     assert at.hub.asked == []
+
+
+def test_a_hub_that_is_silent_or_fails_is_asked_once_and_not_waited_for(
+    at: ShelfKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(constants, "ENDPOINT", at.hub.url)
+    monkeypatch.setattr(hub_search, "ANSWER_S", 0.5)
+    at.hub.found = [{"id": "org/Nice-1B", "sha": "c0ffee", "tags": ["safetensors"]}]
+    assert [found.repo for found in hub_search.ask_hub("nice")] == ["org/Nice-1B"]
+    assert "search=nice" in at.hub.asked[-1][0]
+    for status, slow in ((503, False), (200, True)):
+        at.hub.asked.clear()
+        at.hub.status, at.hub.slow = status, slow
+        began = time.monotonic()
+        with pytest.raises(SourceError, match="The hub does not answer"):
+            hub_search.ask_hub("nice")
+        assert time.monotonic() - began < 3
+        assert len(at.hub.asked) == 1

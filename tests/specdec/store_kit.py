@@ -119,6 +119,7 @@ class FakeHub:
     cuts: int = 1_000_000  # how often it does
     hold_after: int | None = None  # bytes of a body before it waits for `go`
     go: threading.Event = field(default_factory=threading.Event)
+    status: int = 200  # of a search
     slow: bool = False  # a search is answered when `go` is set
     token: str = ""  # the one that is known
     asked: list[tuple[str, str, str | None]] = field(default_factory=list)  # path, token, range
@@ -173,7 +174,7 @@ def serve(hub: FakeHub) -> Iterator[FakeHub]:
             if self.path.startswith("/api/models?"):
                 if hub.slow:
                     hub.go.wait(30)
-                return self._send(200, json.dumps(hub.found).encode(), {})
+                return self._send(hub.status, json.dumps(hub.found).encode(), {})
             closed = hub.gated and self.headers.get("Authorization") != f"Bearer {hub.token}"
             if closed or hub.missing:
                 code = "GatedRepo" if closed else "RepoNotFound"
