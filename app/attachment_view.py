@@ -37,9 +37,9 @@ def sent(row: StoredMessage) -> str:
 def meter(now: Fit) -> str:
     """What the context would come to with the message in the box."""
     share = min(100, round(100 * now.tokens / now.context))
-    full = {"used": f"{now.tokens:,}", "all": f"{now.context:,}"}
-    short = tr("{used} of {all} tokens", **full)
-    what = tr("{used} of {all} tokens of context with this message", **full)
+    used, whole = f"{now.tokens:,}", f"{now.context:,}"
+    short = tr("{used} of {all} tokens", used=used, all=whole)
+    what = tr("{used} of {all} tokens of context with this message", used=used, all=whole)
     name = tr("Context with this message")
     tight = " tight" if now.tokens > now.limit or share >= 85 else ""
     return (

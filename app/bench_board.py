@@ -51,8 +51,9 @@ def _head(bench: BenchView) -> str:
     if bench.error is not None:
         said.append(bubbles.error(bench.error))
     if bench.stopped:
-        done = {"n": bench.step, "all": bench.plan.steps}
-        text = tr("Stopped. {n} of {all} prompts were measured.", **done)
+        text = tr(
+            "Stopped. {n} of {all} prompts were measured.", n=bench.step, all=bench.plan.steps
+        )
         said.append(f'<p class="note">{text}</p>')
     if not said:
         names = ", ".join(escape(public(part.drafter)) for part in bench.parts)
@@ -88,7 +89,7 @@ def progress(bench: BenchView) -> tuple[str, float | None]:
 
 
 def _failed(drafter: str, message: str) -> str:
-    return f'<p class="note"><b>{escape(public(drafter))}</b>: {escape(message)}</p>'
+    return f'<p class="note"><b>{escape(public(drafter))}</b>: {escape(tr(message))}</p>'
 
 
 def _bars(rows: Sequence[Row]) -> str:

@@ -217,9 +217,9 @@ def meter(used: int, context: int) -> str:
     if not used or not context:
         return ""
     share = min(100, round(100 * used / context))
-    full = {"used": f"{used:,}", "all": f"{context:,}"}
-    what = tr("{used} of {all} tokens of context used", **full)
-    short = tr("{used} of {all} tokens", **full)
+    here, whole = f"{used:,}", f"{context:,}"
+    what = tr("{used} of {all} tokens of context used", used=here, all=whole)
+    short = tr("{used} of {all} tokens", used=here, all=whole)
     tight = " tight" if share >= 85 else ""
     return (
         f'<div class="context{tight}" role="meter" aria-label="{tr("Context")}" aria-valuemin="0" '

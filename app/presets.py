@@ -11,10 +11,11 @@ from pydantic import ValidationError
 
 from app.chats import owner_only
 from app.desk import Options
+from app.effective import name_of
 from app.preset_file import FIRST, Change, Preset, PresetFile, read_presets, where
 from app.session import Session
 from app.settings import SamplingSettings
-from app.words import marked, tr
+from app.words import tr
 from specdec.errors import SettingError
 
 BUILT_IN = (
@@ -23,18 +24,6 @@ BUILT_IN = (
     Preset(name="Creative", sampling=SamplingSettings(temperature=1.1, min_p=0.05)),
 )
 """They leave the system prompt alone, and cannot be changed or deleted."""
-WORDS = {
-    "top_k": marked("top-k"),
-    "top_p": marked("top-p"),
-    "min_p": marked("min-p"),
-    "repetition_penalty": marked("repetition penalty"),
-    "frequency_penalty": marked("frequency penalty"),
-    "presence_penalty": marked("presence penalty"),
-    "max_tokens": marked("most tokens"),
-    "temperature": marked("temperature"),
-    "seed": marked("seed"),
-    "stop": marked("stop strings"),
-}
 
 
 class Presets:
@@ -168,7 +157,7 @@ def differences(preset: Preset, now: Options) -> list[str]:
     wanted = applied(preset, now)
     found = [tr("system prompt")] if wanted.system != now.system else []
     ours, theirs = asdict(now.sampling), asdict(wanted.sampling)
-    found += [tr(WORDS[n]) for n in ours if ours[n] != theirs[n]]
+    found += [name_of(n) for n in ours if ours[n] != theirs[n]]
     found += [tr("rule")] if wanted.rule != now.rule else []
     return found + ([tr("longest draft")] if wanted.k != now.k else [])
 

@@ -46,8 +46,9 @@ def _head(series: SeriesView, found: Summary | None) -> str:
     if series.error is not None:
         parts.append(bubbles.error(series.error))
     if series.stopped:
-        over = {"n": len(series.done), "all": series.plan.races}
-        said = tr("Stopped. {n} of {all} races were over.", **over)
+        said = tr(
+            "Stopped. {n} of {all} races were over.", n=len(series.done), all=series.plan.races
+        )
         parts.append(f'<p class="note">{said}</p>')
     if found is not None:
         parts += [_verdict(series, found), _figures(found)]

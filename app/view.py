@@ -177,16 +177,18 @@ def check(now: Check) -> Label:
     if found.identical:
         why = tr("decoded plainly from an empty cache in the same runner, every token id compared")
         return Label(tr("verified: identical, {n} tokens", n=found.compared), "on", why)
-    words = {"expected": repr(found.expected), "got": repr(found.got)}
-    what = tr("plain decoding says {expected}, here it is {got}", **words)
+    what = tr(
+        "plain decoding says {expected}, here it is {got}",
+        expected=repr(found.expected),
+        got=repr(found.got),
+    )
     gap = "" if found.gap is None else f"; {apart(found.gap)}"
     return Label(tr("differs at token {n}", n=found.compared), "bad", what + gap)
 
 
 def ending(facts: Facts) -> str:
     """Why the reply ended, where that is not plain."""
-    reason = REASONS[facts.reason] if facts.reason else ""
-    return tr(reason) if reason else ""
+    return tr(REASONS[facts.reason]) if facts.reason else ""
 
 
 def remarks(facts: Facts, told: Sequence[str] = ()) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from app.series import MOST_RUNS, SeriesView
 from app.ui.reply_settings import ReplySettings, options_of
 from app.ui.seen import lasting
 from app.ui.visit import said, session_of
-from app.words import tr
+from app.words import marked, tr
 from specdec import prompt_sets
 from specdec.contract import Mode
 from specdec.errors import SpecdecError
@@ -27,7 +27,7 @@ ORDERS: Mapping[str, tuple[Mode, Mode]] = {
     "Speculative first": ("speculative", "standard"),
 }
 TOKENS = 160
-EVERY, ALL = "All kinds", ""
+EVERY, ALL = marked("All kinds"), ""
 """Menu values: every kind there is, every prompt of a kind."""
 
 

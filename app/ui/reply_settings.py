@@ -9,7 +9,7 @@ from typing import Any
 import gradio as gr
 
 from app.desk import Options
-from app.effective import effective
+from app.effective import effective, name_of
 from app.ui import preset_menu
 from app.words import tr
 from specdec.errors import SettingError
@@ -90,15 +90,15 @@ def options_of(mode: str, *values: Any) -> Options:
     (system, temperature, top_k, top_p, min_p, seed, most, rep, freq, pres, stop, rule, k) = values
     return Options(
         sampling=Sampling(
-            temperature=_number(tr("temperature"), temperature),
-            top_k=int(_number(tr("top-k"), top_k)),
-            top_p=_number(tr("top-p"), top_p),
-            min_p=_number(tr("min-p"), min_p),
-            repetition_penalty=_number(tr("repetition penalty"), rep),
-            frequency_penalty=_number(tr("frequency penalty"), freq),
-            presence_penalty=_number(tr("presence penalty"), pres),
+            temperature=_number("temperature", temperature),
+            top_k=int(_number("top_k", top_k)),
+            top_p=_number("top_p", top_p),
+            min_p=_number("min_p", min_p),
+            repetition_penalty=_number("repetition_penalty", rep),
+            frequency_penalty=_number("frequency_penalty", freq),
+            presence_penalty=_number("presence_penalty", pres),
             seed=_seed(seed),
-            max_tokens=int(_number(tr("most tokens"), most)),
+            max_tokens=int(_number("max_tokens", most)),
             stop=tuple(line for line in str(stop or "").splitlines() if line),
         ),
         mode="standard" if mode == "standard" else "speculative",
@@ -124,12 +124,12 @@ def effective_html(options: Options) -> str:
     return f"<p class='effective'>{escape(effective(options.sampling))}</p>"
 
 
-def _number(name: str, value: Any) -> float:
+def _number(field: str, value: Any) -> float:
     try:
         return float(value)
     except (TypeError, ValueError):
         raise SettingError(
-            tr("{name} is empty or not a number.", name=name), tr("Give it a number.")
+            tr("{name} is empty or not a number.", name=name_of(field)), tr("Give it a number.")
         ) from None
 
 

@@ -73,7 +73,7 @@ def test_each_text_names_the_fields_that_are_given() -> None:
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
                 continue
             name = node.func.id
-            if name not in ("tr", "tr_n") or any(word.arg is None for word in node.keywords):
+            if name not in ("tr", "tr_n"):
                 continue
             texts = [
                 a.value for a in node.args[: 1 + (name == "tr_n")] if isinstance(a, ast.Constant)

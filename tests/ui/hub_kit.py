@@ -12,13 +12,12 @@ import pytest
 from huggingface_hub import constants, hf_api
 from playwright.sync_api import Page
 
+from tests.app.shelf_kit import TINY
 from tests.specdec import store_kit
 from tests.specdec.store_kit import FakeHub, model_folder, safetensors
 
 TOKEN = "hf_secretsecretsecret"
-ROW = {"id": "tiny", "name": "Tiny", "family": "Tiny", "roles": ["target", "draft"]}
-HELD = 70_000
-"""Bytes of the weights that come before a held hub waits."""
+ROW = {**TINY, "repo": "org/tiny"}
 
 
 def found(repo: str, *tags: str, **more: Any) -> dict[str, Any]:

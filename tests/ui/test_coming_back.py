@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -13,6 +15,16 @@ from tests.app.fake_engine import Script
 from tests.ui.steps import Serve, send, settled, visit
 
 pytestmark = pytest.mark.ui
+
+LONGEST_GAP = """() => {
+  let last = Date.now();
+  window.gap = 0;
+  setInterval(() => {
+    window.gap = Math.max(window.gap, Date.now() - last);
+    last = Date.now();
+  }, 50);
+}"""
+"""Milliseconds for which no script of the page ran."""
 
 
 def test_a_reload_shows_the_reply_going_on(serve: Serve, tab: Page) -> None:
@@ -47,19 +59,27 @@ def test_a_tab_closed_in_mid_answer_loses_nothing(serve: Serve, tab: Page) -> No
 
 
 def test_a_hidden_tab_shows_all_of_it_on_return(serve: Serve, tab: Page) -> None:
-    """B17: a browser freezes a tab in the background, so nothing of the page runs meanwhile."""
+    """B17: a browser freezes a tab in the background, so nothing of the page runs meanwhile.
+
+    A headless Chromium goes on when it is told to freeze; a paused debugger stops every script.
+    """
     served = serve()
     go = held(served.kit)
     visit(tab, served)
     send(tab, "hello")
     expect(tab.locator("#live .writing")).to_be_visible()
+    tab.evaluate(LONGEST_GAP)
     browser = tab.context.new_cdp_session(tab)
-    browser.send("Page.setWebLifecycleState", {"state": "frozen"})
+    browser.send("Debugger.enable")
+    browser.send("Debugger.pause")
     go.set()
     chat = served.kit.history.conversations()[0].id
     until(lambda: served.kit.history.messages(chat)[-1].state == "complete", 20)
-    browser.send("Page.setWebLifecycleState", {"state": "active"})
+    time.sleep(1)
+    browser.send("Debugger.resume")
+    browser.send("Debugger.disable")
     settled(tab)
+    assert tab.evaluate("window.gap") > 900  # it was frozen
     expect(tab.locator("#thread .turn.reply")).to_contain_text("Every round keeps at least one")
 
 

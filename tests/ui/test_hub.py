@@ -13,7 +13,8 @@ from app.model_row import known
 from specdec.contract import DraftOption
 from tests.app.desk_kit import until
 from tests.app.fake_engine import Script
-from tests.ui.hub_kit import HELD, ROW, TOKEN, all_models, found, small_hub
+from tests.app.shelf_kit import HELD
+from tests.ui.hub_kit import ROW, TOKEN, all_models, found, small_hub
 from tests.ui.screens import on_both_screens
 from tests.ui.steps import Serve, ready, send, settled, visit
 
@@ -73,7 +74,7 @@ def test_the_hub_is_searched_and_says_what_it_has_not(
 def test_a_download_is_cancelled_resumed_found_broken_and_mended(
     serve: Serve, tab: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with small_hub(tmp_path, monkeypatch, {**ROW, "repo": "org/tiny"}) as hub:
+    with small_hub(tmp_path, monkeypatch, ROW) as hub:
         hub.hold_after = HELD
         served = serve()
         shelf = served.kit.controller.model_shelf
@@ -120,7 +121,7 @@ def test_a_gated_model_comes_with_a_token_that_is_never_shown(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    with small_hub(tmp_path, monkeypatch, {**ROW, "repo": "org/tiny", "gated": True}) as hub:
+    with small_hub(tmp_path, monkeypatch, {**ROW, "gated": True}) as hub:
         hub.gated = True
         visit(tab, serve())
         all_models(tab)
@@ -191,7 +192,7 @@ def test_the_recommended_draft_is_downloaded_and_used_in_one_click(
     serve: Serve, tab: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     option = DraftOption("tiny", "Tiny", "possible", "shares the target's tokens", 200_000, False)
-    with small_hub(tmp_path, monkeypatch, {**ROW, "repo": "org/tiny"}) as hub:
+    with small_hub(tmp_path, monkeypatch, ROW) as hub:
         hub.hold_after = HELD
         served = serve(Script(drafts=(option,)))
         visit(tab, served)

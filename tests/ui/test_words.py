@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 
 import pytest
+from babel.messages.pofile import read_po
 from playwright.sync_api import Page, expect
 
 from app import words
@@ -39,13 +40,26 @@ FOUND = """() => {
 
 
 class Pseudo(gettext.NullTranslations):
-    """Every text in brackets."""
+    """Every text in brackets; `asked` has them all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: set[str] = set()
 
     def gettext(self, message: str) -> str:
+        self.asked.add(message)
         return f"⟦{message}⟧"
 
     def ngettext(self, msgid1: str, msgid2: str, n: int) -> str:
+        self.asked |= {msgid1, msgid2}
         return f"⟦{msgid1 if n == 1 else msgid2}⟧"
+
+
+def gathered() -> set[str]:
+    """What a translator finds in the file of words."""
+    with (words.LOCALE / "specdec.pot").open("rb") as file:
+        found = [message.id for message in read_po(file)]
+    return {text for id in found for text in ([id] if isinstance(id, str) else id)}
 
 
 def data(kit: Kit) -> list[str]:
@@ -85,7 +99,8 @@ def english(texts: list[str], known: Sequence[str] = ()) -> list[str]:
 def test_no_english_is_left_in_another_language(
     serve: Serve, tab: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(words, "catalogue", Pseudo)
+    pseudo = Pseudo()
+    monkeypatch.setattr(words, "catalogue", lambda: pseudo)
     served = serve(Script(reply="⟦done⟧\n\n```python\nx = 1\n```\n"))
     visit(tab, served)
     ready(tab)
@@ -106,6 +121,7 @@ def test_no_english_is_left_in_another_language(
     expect(tab.locator("dialog.sheet")).to_be_visible()
     left["sharing"] = english(tab.evaluate(FOUND), known)
     assert {place: texts for place, texts in left.items() if texts} == {}
+    assert pseudo.asked - gathered() == set()
 
 
 def test_a_word_that_is_not_marked_is_found() -> None:
